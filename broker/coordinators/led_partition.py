@@ -16,7 +16,7 @@ from ..core.moment import Moment
 from ..runtime import Clock, Offload
 from .alarms import Alarms
 from .codec import RecordT
-from .loading import CoordinatorLoader
+from .loading import CoordinatorLoader, Transactions
 from .log import CoordinatorLog
 
 
@@ -72,11 +72,17 @@ class LedPartition(Generic[MachineT, RecordT]):
         machine: MachineT,
         its_log: CoordinatorLog[RecordT],
         clock: Clock,
+        *,
         perform: Callable[[Any], None] | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
-        """`perform` carries out the effects that only the machine's coordinator knows."""
+        """`perform` carries out the effects that only the machine's coordinator knows.
+
+        `transactions` takes records of transactions from the log, if it may have any.
+        """
         self.machine = machine
         self._perform = perform
+        self._transactions = transactions
         self.is_loading = True
         self._log = its_log
         self._clock = clock
@@ -124,7 +130,7 @@ class LedPartition(Generic[MachineT, RecordT]):
                 self.machine.set_clocks(key, self.moment())
             self.run(key, effect.then(code))
 
-        self._log.append(effect.records, then, effect.appended)
+        self._log.append(effect.records, then, effect.appended, effect.producer)
 
     def _set_alarm(self, key: str) -> None:
         wake_ms = self.machine.wake_ms(key)
@@ -146,6 +152,7 @@ class LedPartition(Generic[MachineT, RecordT]):
             self._log.partition,
             self._log.codec,
             self.machine.load,
+            transactions=self._transactions,
             is_over=lambda: self._is_over,
             buffer_bytes=buffer_bytes,
             decompressed_bytes_max=decompressed_bytes_max,

@@ -13,6 +13,7 @@ from ..tasks import TaskSupervisor
 from .codec import RecordCodec, RecordT
 from .internal_topic import InternalTopic
 from .led_partition import LedPartition, MachineT
+from .loading import Transactions
 from .log import CoordinatorLog
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ class LedPartitions(Generic[MachineT, RecordT]):
         make: Callable[[int], MachineT],
         log_settings: Callable[[], LogSettings],
         perform: "Callable[[LedPartition[MachineT, RecordT], Any], None] | None" = None,
+        transactions: Callable[[MachineT], Transactions] | None = None,
     ) -> None:
-        """`make` creates the machine of a partition.
+        """`make` creates the machine of a partition, and `perform` carries out its own effects.
 
-        `perform` carries out its own effects.
+        `transactions`: what takes a machine's records of transactions, if there may be any.
         """
         self._topic = topic
         self._local = local
@@ -56,6 +58,7 @@ class LedPartitions(Generic[MachineT, RecordT]):
         self._make = make
         self._log_settings = log_settings
         self._perform = perform
+        self._transactions = transactions
         self._led: dict[int, LedPartition[MachineT, RecordT]] = {}
         self._counting: asyncio.Task[None] | None = None
 
@@ -74,6 +77,11 @@ class LedPartitions(Generic[MachineT, RecordT]):
         if led.is_loading:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return led
+
+    def loaded_at(self, number: int) -> LedPartition[MachineT, RecordT] | None:
+        """The partition of this number, if it is led here and loaded."""
+        led = self._led.get(number)
+        return None if led is None or led.is_loading else led
 
     def has(self, number: int, led: LedPartition[MachineT, RecordT]) -> bool:
         """Whether this broker still leads a partition, as it did when `led` was found."""
@@ -105,12 +113,13 @@ class LedPartitions(Generic[MachineT, RecordT]):
             commit_timeout_ms=settings.commit_timeout_ms,
             note_failure=local.replicas.note_failure,
         )
-        perform = self._perform
+        machine, perform = self._make(number), self._perform
         led = self._led[number] = LedPartition(
-            self._make(number),
+            machine,
             its_log,
             local.clock,
-            None if perform is None else lambda effect: perform(led, effect),
+            perform=None if perform is None else lambda effect: perform(led, effect),
+            transactions=None if self._transactions is None else self._transactions(machine),
         )
         self._tasks.spawn(self._load(number, led), f"load {self._topic.name}-{number}")
 

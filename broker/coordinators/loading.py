@@ -11,7 +11,7 @@ disk is healthy.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final, Generic
+from typing import Any, Final, Generic, Protocol
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import (
@@ -36,6 +36,16 @@ logger = logging.getLogger(__name__)
 TURN_RECORDS_MAX: Final = 500  # applied before other tasks get their turn
 
 
+class Transactions(Protocol):
+    """Takes what a log has of transactions, in log order."""
+
+    def apply_in_transaction(self, record: Any, producer_id: int) -> None:
+        """Apply a record of a transaction that is open: its end decides whether it counts."""
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The producer's transaction ends here, if one is open."""
+
+
 class CoordinatorLoader(Generic[RecordT]):
     """Reads one log from its start to its end."""
 
@@ -45,19 +55,22 @@ class CoordinatorLoader(Generic[RecordT]):
         codec: RecordCodec[RecordT],
         apply: Callable[[RecordT], None],
         *,
+        transactions: Transactions | None,
         is_over: Callable[[], bool],
         buffer_bytes: int,
         decompressed_bytes_max: int,
     ) -> None:
-        """`is_over`: whether nobody needs the records any more."""
+        """`is_over`: whether nobody needs the records any more.
+
+        `transactions`: None if records of this topic never belong to a transaction.
+        """
         self._partition = partition
         self._codec = codec
         self._apply = apply
+        self._transactions = transactions
         self._is_over = is_over
         self._buffer_bytes = buffer_bytes
         self._decompressed_bytes_max = decompressed_bytes_max
-        # Offsets of transactions, by producer id, until the marker commits or aborts them.
-        self._undecided: dict[int, list[RecordT]] = {}
         self.record_count = 0
         self.skipped_count = 0
 
@@ -135,17 +148,18 @@ class CoordinatorLoader(Generic[RecordT]):
         self.record_count += 1
         if decoded is None:
             return  # written by a newer broker
-        if header.is_transactional:
-            self._undecided.setdefault(header.producer_id, []).append(decoded)
+        if header.is_transactional and self._transactions is not None:
+            self._transactions.apply_in_transaction(decoded, header.producer_id)
         else:
             self._apply(decoded)
 
     def _end_transaction(self, record: Record, producer_id: int) -> None:
         """Raises: MalformedMessage."""
         marker = read_marker(record)
-        for decoded in self._undecided.pop(producer_id, []):
-            if marker.type == MarkerType.COMMIT:
-                self._apply(decoded)
+        if self._transactions is not None:
+            self._transactions.end_transaction(
+                producer_id, is_committed=marker.type == MarkerType.COMMIT
+            )
 
     def _skip(self, offset: int, error: Exception) -> None:
         self.skipped_count += 1

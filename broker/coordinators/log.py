@@ -15,8 +15,9 @@ from typing import Generic, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.records import Record, build_batch, read_header
-from odradek.storage.errors import StorageError
+from odradek.storage.errors import ProducerError, StorageError
 
+from ..core.effects import Producer
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..runtime import Clock
@@ -61,10 +62,12 @@ class CoordinatorLog(Generic[RecordT]):
         records: Sequence[RecordT],
         then: Then,
         appended: Callable[[], None] | None = None,
+        producer: Producer | None = None,
     ) -> None:
         """Append one batch; `then` gets the result, at once or later.
 
-        `appended` is called as soon as the log has taken it.
+        `appended` is called as soon as the log has taken it.  With a `producer` the batch belongs
+        to its transaction, which is open in the log from then on.
         """
         if not records:  # nothing to append, so it is committed already
             if appended is not None:
@@ -72,8 +75,8 @@ class CoordinatorLog(Generic[RecordT]):
             then(ErrorCode.NONE)
             return
         try:
-            offset_end = self._append(records)
-        except Refused as refused:
+            offset_end = self._append(records, producer)
+        except (Refused, ProducerError) as refused:
             logger.warning("records refused log=%r reason=%s", self.partition.log, refused)
             then(refused.code)
             return
@@ -103,17 +106,19 @@ class CoordinatorLog(Generic[RecordT]):
         self._waiting.clear()
         self._stop_waiting()
 
-    def _append(self, records: Sequence[RecordT]) -> int:
+    def _append(self, records: Sequence[RecordT], producer: Producer | None) -> int:
         """Return the offset after the batch.  Raises: Refused, StorageError."""
         partition = self.partition
         partition.check_leader()
         partition.check_enough_replicas()
+        if producer is not None:
+            partition.log.producers.check_epoch(*producer)
         wall_ms, encode = self._clock.wall_ms(), self.codec.encode
         try:
             kept = [Record(i, wall_ms, *encode(record)) for i, record in enumerate(records)]
         except struct.error as error:  # an epoch out of range, or a string too long to be written
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-        batch = memoryview(build_batch(kept))
+        batch = memoryview(_build(kept, producer))
         if len(batch) > partition.config.max_message_bytes:
             raise Refused(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -157,3 +162,15 @@ class CoordinatorLog(Generic[RecordT]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _build(records: Sequence[Record], producer: Producer | None) -> bytearray:
+    if producer is None:
+        return build_batch(records)
+    return build_batch(
+        records,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=0,  # of every batch, as in Kafka: a coordinator's sequences are not checked
+        is_transactional=True,
+    )

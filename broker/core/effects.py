@@ -22,6 +22,13 @@ class Answer(NamedTuple):
     response: Message
 
 
+class Producer(NamedTuple):
+    """The producer of a transaction, in one of its epochs."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class AppendRecords(NamedTuple):
     """Append records to the coordinator's partition, as one batch.
 
@@ -36,6 +43,8 @@ class AppendRecords(NamedTuple):
     """Records of the type that the coordinator's codec writes."""
     then: Callable[[ErrorCode], "Sequence[Effect]"]
     appended: Callable[[], None] | None = None
+    producer: Producer | None = None
+    """Whose transaction the records belong to; None: they belong to none."""
 
 
 class OwnEffect:

@@ -185,6 +185,7 @@ class GroupCoordinator:
             codec=GROUP_RECORDS,
             make=make,
             log_settings=log_settings,
+            transactions=lambda shard: shard.offsets,
         )
 
     def _settings(self, group_id: str) -> "GroupSettings":
@@ -197,6 +198,24 @@ class GroupCoordinator:
         """Partitions of `__consumer_offsets` are led by other brokers, or went offline here."""
         if self._shards is not None:
             self._shards.resign(partitions)
+
+    # Transactions.
+
+    def transaction_ended(self, partition: int, producer_id: int, *, is_committed: bool) -> None:
+        """A producer's marker is committed in this partition of `__consumer_offsets`.
+
+        Its offsets are committed or dropped when this returns.  Whoever appends markers (requests
+        of WriteTxnMarkers) must call this for each partition of the topic, once the high watermark
+        has passed the marker and before the answer: the producer goes on after that, and must find
+        its offsets.  For a producer, markers must be reported in log order, and before anything of
+        its next transaction is appended.
+
+        A partition that is not led here, or is still being read, needs nothing: reading takes the
+        marker from the log, and nobody is told offsets before its end.
+        """
+        led = None if self._shards is None else self._shards.loaded_at(partition)
+        if led is not None:
+            led.machine.offsets.end_transaction(producer_id, is_committed=is_committed)
 
     # Housekeeping.
 

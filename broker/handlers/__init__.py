@@ -127,6 +127,7 @@ APIS: Final[dict[int, Api]] = {
         Api(25, "AddOffsetsToTxn", last=4, flexible=3),
         Api(26, "EndTxn", last=4, flexible=3),
         Api(27, "WriteTxnMarkers", last=1, flexible=1),
+        Api(28, "TxnOffsetCommit", last=4, flexible=3),
         Api(32, "DescribeConfigs", last=4, flexible=4),
         Api(33, "AlterConfigs", last=2, flexible=2),
         Api(34, "AlterReplicaLogDirs", last=2, flexible=2),

@@ -14,8 +14,9 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 
+from ..core.effects import Producer
 from ..core.transactions.requests import InitProducer
-from ..core.transactions.transaction import NONE, Producer
+from ..core.transactions.transaction import NONE
 from ..net.call import Call
 from ..node import Node
 from .transaction_codes import fencing_code

@@ -21,10 +21,10 @@ from odradek.protocol.messages.k24_add_partitions_to_txn import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.effects import Producer
 from ..core.partition_state import TopicPartition
 from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
-from ..core.transactions.transaction import Producer
 from ..net.call import Call
 from ..node import Node
 from .transaction_codes import fencing_code

@@ -13,10 +13,10 @@ from odradek.protocol.messages.k25_add_offsets_to_txn import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.effects import Producer
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
-from ..core.transactions.transaction import Producer
 from ..net.call import Call
 from ..node import Node
 from .transaction_codes import fencing_code

@@ -10,9 +10,9 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
 
+from ..core.effects import Producer
 from ..core.transactions.requests import EndTransaction
 from ..core.transactions.shard import TransactionShard
-from ..core.transactions.transaction import Producer
 from ..net.call import Call
 from ..node import Node
 from . import Answer

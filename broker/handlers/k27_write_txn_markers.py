@@ -1,7 +1,8 @@
 """WriteTxnMarkers 0-1: write the ends of transactions into the logs of partitions.
 
 Coordinators send it, and admin tools to end a hanging transaction. A marker is answered once the
-high watermark has passed it, as a Produce with acks=all.
+high watermark has passed it, as a Produce with acks=all. Offsets that were committed in the
+transaction show, or are dropped, before the answer.
 """
 
 from collections.abc import Awaitable
@@ -20,6 +21,7 @@ from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..net.call import Call
 from ..node import Node
 from .delayed_produce import Appended, DelayedProduce
@@ -48,8 +50,18 @@ def handle(
             )
         )
     if not pending:
+        _end_offsets(request, response, node)
         return response
-    return DelayedProduce(
+    return _answer_later(request, response, pending, node)
+
+
+async def _answer_later(
+    request: WriteTxnMarkersRequest,
+    response: WriteTxnMarkersResponse,
+    pending: list[Appended],
+    node: Node,
+) -> WriteTxnMarkersResponse:
+    await DelayedProduce(
         response,
         pending,
         node.settled_answers,
@@ -57,6 +69,24 @@ def handle(
         timeout_ms=node.config.request_timeout_ms,
         lost=_lost,
     )
+    _end_offsets(request, response, node)
+    return response
+
+
+def _end_offsets(
+    request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse, node: Node
+) -> None:
+    """Commit or drop the offsets of the transactions whose markers are committed (KAFKA-17507)."""
+    for marker, result in zip(request.markers, response.markers, strict=True):
+        for topic in result.topics:
+            if topic.name == GROUP_OFFSETS_TOPIC:
+                for partition in topic.partitions:
+                    if partition.error_code == ErrorCode.NONE:
+                        node.groups.transaction_ended(
+                            partition.partition_index,
+                            marker.producer_id,
+                            is_committed=marker.transaction_result,
+                        )
 
 
 def _lost(partition: Partition, result: WritableTxnMarkerPartitionResult) -> None:

@@ -18,8 +18,8 @@ from odradek.protocol.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
+from ..core.effects import Producer
 from ..core.partition_state import TopicPartition, by_topic
-from ..core.transactions.transaction import Producer
 from ..peers.peer import PeerFailed
 from ..peers.peer_connections import PeerConnections
 from ..tasks import TaskSupervisor

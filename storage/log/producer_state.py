@@ -150,7 +150,8 @@ class ProducerState:
         if entry is None:
             return None
         if header.producer_epoch != entry.producer_epoch:
-            _check_new_epoch(header, entry)
+            self.check_epoch(header.producer_id, header.producer_epoch)
+            _check_begins_anew(header, entry)
             return None
         base_sequence = header.base_sequence
         last_sequence = header.last_sequence
@@ -165,6 +166,19 @@ class ProducerState:
                 f"{base_sequence} came where {expected} was expected",
             )
         return None
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Check that a producer's epoch is not older than the known one.
+
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH).
+        """
+        entry = self._entries.get(producer_id)
+        if entry is not None and producer_epoch < entry.producer_epoch:
+            raise ProducerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id}: epoch {producer_epoch} is older than "
+                f"{entry.producer_epoch}",
+            )
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Record a data batch that was appended at `base_offset`."""
@@ -247,13 +261,7 @@ class ProducerState:
         return len(expired)
 
 
-def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
-    if header.producer_epoch < entry.producer_epoch:
-        raise ProducerError(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {header.producer_id}: epoch {header.producer_epoch} is older than "
-            f"{entry.producer_epoch}",
-        )
+def _check_begins_anew(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
         raise ProducerError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

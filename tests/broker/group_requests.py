@@ -18,6 +18,11 @@ from odradek.protocol.messages.k09_offset_fetch import (
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -105,6 +110,38 @@ def commit(
                         partition_index=partition,
                         committed_offset=offset,
                         committed_metadata=metadata,
+                    )
+                    for partition, offset in offsets.items()
+                ],
+            )
+        ],
+    )
+
+
+def txn_commit(
+    group_id: str,
+    topic: str,
+    offsets: Mapping[int, int],
+    *,
+    producer_id: int,
+    producer_epoch: int = 0,
+    generation_id: int = -1,
+    member_id: str = "",
+) -> TxnOffsetCommitRequest:
+    """Keep positions in a transaction; by default from outside the group."""
+    return TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        generation_id=generation_id,
+        member_id=member_id,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=""
                     )
                     for partition, offset in offsets.items()
                 ],

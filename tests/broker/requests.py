@@ -102,6 +102,7 @@ from .group_requests import (
     join,
     leave,
     sync,
+    txn_commit,
 )
 from .transaction_requests import (
     add_offsets,
@@ -246,6 +247,7 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     25: lambda version, topic_id: add_offsets("absent", (1, 0), "group"),
     26: lambda version, topic_id: end("absent", (1, 0)),
     27: lambda version, topic_id: write_markers((1_000_000, 0), TOPIC, 0),
+    28: lambda version, topic_id: txn_commit("in-transaction", TOPIC, {0: 0}, producer_id=7),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),

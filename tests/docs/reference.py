@@ -32,7 +32,6 @@ NOT_SERVED: Final = {
     25: "AddOffsetsToTxn",
     26: "EndTxn",
     27: "WriteTxnMarkers",
-    28: "TxnOffsetCommit",
     29: "DescribeAcls",
     30: "CreateAcls",
     31: "DeleteAcls",

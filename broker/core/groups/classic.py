@@ -242,7 +242,7 @@ class ClassicGroup:
         generation_id = owner.generation_or_epoch
         if self.state is ClassicState.EMPTY and generation_id < 0:
             return
-        if generation_id < 0 and not owner.member_id and owner.instance_id is None:
+        if owner.is_nobody:
             code = ErrorCode.UNKNOWN_MEMBER_ID  # only members may commit while there are any
             if self.state is ClassicState.DEAD:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -253,6 +253,18 @@ class ClassicGroup:
         if code is not ErrorCode.NONE:
             raise Refused(code, f"group {self.group_id} is {self.state_name}")
         self.restart_session(self.roster.members[owner.member_id])
+
+    def check_transactional_commit(
+        self, owner: OffsetOwner, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Check a commit in a transaction; it may come during a rebalance.  Raises: Refused."""
+        generation_id = owner.generation_or_epoch
+        from_outside = self.state is ClassicState.EMPTY and generation_id < 0
+        if self.state is not ClassicState.DEAD and (owner.is_nobody or from_outside):
+            return
+        code = check_generation(self, owner.member_id, owner.instance_id, generation_id)
+        if code is not ErrorCode.NONE:
+            raise Refused(code, f"group {self.group_id} is {self.state_name}")
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
         """Allow every read: any client may read the offsets of a classic group."""

@@ -30,7 +30,7 @@ from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
 
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from .codes import group_code_of
-from .consumer_checks import check_commit, check_fetch
+from .consumer_checks import check_commit, check_fetch, check_transactional_commit
 from .consumer_describe import describe_group
 from .consumer_lookup import check_size, leaving_member, member_of
 from .consumer_member import (
@@ -365,6 +365,12 @@ class ConsumerGroup:
         Raises: Refused.
         """
         check_commit(self.state, self._topics, owner, partitions)
+
+    def check_transactional_commit(
+        self, owner: OffsetOwner, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Check a commit in a transaction.  Raises: Refused."""
+        check_transactional_commit(self.state, self._topics, owner, partitions)
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:
         """Check that a member may read offsets.  Raises: Refused."""

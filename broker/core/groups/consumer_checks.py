@@ -33,6 +33,40 @@ def check_commit(
             f"Members of consumer groups commit with OffsetCommit "
             f"v{CONSUMER_GROUPS_VERSION_FIRST} or newer.",
         )
+    _check_epoch(member, topics, epoch, partitions)
+
+
+def check_transactional_commit(
+    state: GroupState,
+    topics: TopicsImage,
+    owner: OffsetOwner,
+    partitions: Iterable[TopicPartition],
+) -> None:
+    """Check a commit in a transaction as a whole; producers don't know STALE_MEMBER_EPOCH.
+
+    Raises: Refused (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION).
+    """
+    epoch = owner.generation_or_epoch
+    if owner.is_nobody or (epoch < 0 and not state.members):
+        return
+    try:
+        _check_epoch(_member(state, owner), topics, epoch, partitions)
+    except Refused as refused:
+        if refused.code != ErrorCode.STALE_MEMBER_EPOCH:
+            raise
+        raise Refused(ErrorCode.ILLEGAL_GENERATION, refused.message) from None
+
+
+def _check_epoch(
+    member: ConsumerMember,
+    topics: TopicsImage,
+    epoch: int,
+    partitions: Iterable[TopicPartition],
+) -> None:
+    """Check that the epoch is the member's, or one since which it owns the partitions.
+
+    Raises: Refused (STALE_MEMBER_EPOCH, ILLEGAL_GENERATION).
+    """
     if epoch > member.member_epoch:
         raise _stale(member, f"epoch {epoch} has not come yet: {member.member_epoch}")
     if epoch < member.member_epoch:

@@ -48,6 +48,11 @@ class OffsetOwner(NamedTuple):
     version: int
     """The API version: older clients know fewer error codes."""
 
+    @property
+    def is_nobody(self) -> bool:
+        """Whether the request names no member at all."""
+        return self.generation_or_epoch < 0 and not self.member_id and self.instance_id is None
+
 
 class Group(Protocol):
     """A group. `now_ms` is a time of the monotonic clock, `wall_ms` one of the wall clock."""
@@ -92,6 +97,14 @@ class Group(Protocol):
         """Check a commit of these existing partitions as a whole.
 
         A commit by a member of a classic group counts as a heartbeat.  Raises: Refused.
+        """
+
+    def check_transactional_commit(
+        self, owner: OffsetOwner, partitions: "Iterable[TopicPartition]"
+    ) -> None:
+        """Check a commit of these existing partitions in a transaction (KIP-447).
+
+        A producer that names no member is always allowed: older ones can't.  Raises: Refused.
         """
 
     def check_offset_fetch(self, owner: OffsetOwner) -> None:

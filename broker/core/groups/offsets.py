@@ -5,8 +5,12 @@ once the high watermark has passed its records. Until then it is pending: reader
 value, and keep it if the append fails. Of two writes to one partition, the later one in the log
 wins.
 
-Memory grows only with existing partitions, as commits for others are refused, and with requests in
-flight, which are few per connection.
+A commit in a transaction takes effect once the transaction is committed, if no later write has by
+then. It is undecided as soon as the log has it, whatever its producer is told: the end of the
+transaction, which is in the same log, decides.
+
+Memory grows only with existing partitions, as commits for others are refused, with requests in
+flight, which are few per connection, and with open transactions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,17 +19,17 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord
 from odradek.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
-from odradek.protocol.messages.k08_offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-)
+from odradek.protocol.messages.k08_offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
+from odradek.protocol.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
-from ..effects import Answer, AppendRecords, Effect, Reply
+from ..effects import Answer, AppendRecords, Effect, Producer, Reply
 from .codes import group_code_of, offset_code_of
 from .group import TopicPartition
+from .offset_slot import Slot
 from .offsets_answers import (
+    Commit,
     Exists,
     WantedTopics,
     commit_answer,
@@ -34,6 +38,7 @@ from .offsets_answers import (
     deletes_in,
     fetch_answer,
     refuse_delete,
+    txn_commit_answer,
 )
 from .settings import OffsetSettings
 
@@ -44,25 +49,6 @@ TOMBSTONES_BYTES_MAX: Final = 65_536
 group may be too many for max.message.bytes."""
 TOMBSTONE_BYTES_MAX: Final = 300
 """The most bytes of one tombstone, without the group's name: a topic's name has up to 249."""
-
-
-class _Slot:
-    """The offset of a group in a partition."""
-
-    __slots__ = ("number", "pending", "value")
-
-    def __init__(self) -> None:
-        self.value: OffsetCommitValue | None = None
-        self.number = 0
-        """The number of the write that set `value`; greater numbers are later in the log."""
-        self.pending = 0
-        """How many writes are not settled."""
-
-    def take(self, record: GroupRecord, number: int) -> None:
-        """Set the value, unless a write that is later in the log has already set it."""
-        assert record.value is None or isinstance(record.value, OffsetCommitValue)
-        if number > self.number:
-            self.value, self.number = record.value, number
 
 
 class OffsetWrite:
@@ -93,7 +79,7 @@ class OffsetWrite:
             slot.pending -= 1
             if code is ErrorCode.NONE:
                 assert self._number is not None, "never appended"
-                slot.take(record, self._number)
+                slot.take(_value_in(record), self._number)
             self._offsets._tidy(record.key)
 
 
@@ -102,8 +88,10 @@ class Offsets:
 
     def __init__(self, settings: Callable[[], OffsetSettings]) -> None:
         self._settings = settings
-        self._groups: dict[str, dict[TopicPartition, _Slot]] = {}
+        self._groups: dict[str, dict[TopicPartition, Slot]] = {}
         self._number = 0
+        # By producer id, where its open transaction has committed offsets.
+        self._open: dict[int, set[tuple[str, TopicPartition]]] = {}
 
     # -- client requests
 
@@ -121,18 +109,11 @@ class Offsets:
         Any int64 is valid as an offset, even a negative one.
         """
         asked = commits_in(request)
-        codes: dict[TopicPartition, ErrorCode] = {}
-        records: dict[TopicPartition, GroupRecord] = {}
-        for key, partition in asked:
-            if not exists(*key):
-                continue
-            if self._is_too_large(partition.committed_metadata):
-                codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                records.pop(key, None)
-            else:
-                codes[key] = ErrorCode.NONE
-                value = _value(partition, request.retention_time_ms, wall_ms)
-                records[key] = GroupRecord(_key(group_id, key), value)
+        values = [
+            (key, _value(partition, wall_ms, partition.commit_timestamp, request.retention_time_ms))
+            for key, partition in asked
+        ]
+        codes, records = self._draft(group_id, values, exists)
         names = [key for key, _ in asked]
 
         def answer(code: ErrorCode) -> list[Effect]:
@@ -141,12 +122,44 @@ class Offsets:
 
         return self._write(list(records.values()), answer)
 
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        request: TxnOffsetCommitRequest,
+        reply: Reply,
+        *,
+        exists: Exists,
+        wall_ms: int,
+    ) -> list[Effect]:
+        """Commit offsets as part of a producer's transaction, after the group has checked it.
+
+        They are undecided until `end_transaction`.
+        """
+        asked = commits_in(request)
+        values = [(key, _value(partition, wall_ms)) for key, partition in asked]
+        codes, records = self._draft(group_id, values, exists)
+        names = [key for key, _ in asked]
+        producer = Producer(request.producer_id, request.producer_epoch)
+
+        def appended() -> None:
+            for record in records.values():
+                self.apply_in_transaction(record, producer.producer_id)
+
+        def then(code: ErrorCode) -> list[Effect]:
+            codes.update(dict.fromkeys(records, offset_code_of(code)))
+            return [Answer(reply, txn_commit_answer(names, codes))]
+
+        if not records:
+            return then(ErrorCode.NONE)
+        return [AppendRecords(list(records.values()), then, appended, producer)]
+
     def fetch(
         self, group_id: str, topics: WantedTopics | None, *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
         """The committed offsets of these partitions, or (None) of all that have one.
 
-        With `require_stable`, a partition with a pending write gets UNSTABLE_OFFSET_COMMIT.
+        With `require_stable`, a partition with a pending or an undecided write gets
+        UNSTABLE_OFFSET_COMMIT.
         """
         slots = self._groups.get(group_id, {})
         if topics is None:
@@ -156,7 +169,7 @@ class Offsets:
         found: dict[TopicPartition, OffsetCommitValue | ErrorCode | None] = {}
         for key in wanted:
             slot = slots.get(key)
-            if slot is not None and slot.pending and require_stable:
+            if slot is not None and require_stable and not slot.is_stable:
                 found[key] = ErrorCode.UNSTABLE_OFFSET_COMMIT
             else:
                 found[key] = slot.value if slot is not None else None
@@ -191,7 +204,10 @@ class Offsets:
     # -- changes by the coordinator itself
 
     def delete_all(self, group_id: str) -> list[OffsetWrite]:
-        """Delete all of a group's offsets, even pending ones; returns at least one write."""
+        """Delete all of a group's offsets, even pending and undecided ones.
+
+        Returns at least one write.
+        """
         keys = list(self._groups.get(group_id, ()))
         return self._deletions(group_id, keys) or [OffsetWrite(self, [])]
 
@@ -232,7 +248,7 @@ class Offsets:
             key
             for key, slot in self._groups.get(group_id, {}).items()
             if slot.value is not None
-            and not slot.pending
+            and slot.is_stable
             and is_over(slot.value)
             and not is_subscribed(key[0])  # asks every member
         ]
@@ -241,18 +257,57 @@ class Offsets:
     def apply(self, record: GroupRecord) -> None:
         """Apply a record that was read from the log; other types of record are ignored."""
         if isinstance(record.key, OffsetCommitKey):
-            self._slot(record.key).take(record, self._next_number())
+            self._slot(record.key).take(_value_in(record), self._next_number())
             self._tidy(record.key)
 
+    def apply_in_transaction(self, record: GroupRecord, producer_id: int) -> None:
+        """Apply a record of an open transaction that the log has taken, or that was read from it.
+
+        Other types of record are ignored: only offsets are written in transactions.
+        """
+        key = record.key
+        if isinstance(key, OffsetCommitKey):
+            self._slot(key).hold(producer_id, (_value_in(record), self._next_number()))
+            places = self._open.setdefault(producer_id, set())
+            places.add((key.group, (key.topic, key.partition)))
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The marker of a producer's transaction is committed, or was read from the log."""
+        for group_id, key in self._open.pop(producer_id, ()):
+            slot = self._groups.get(group_id, {}).get(key)
+            if slot is not None:  # otherwise it was deleted meanwhile
+                slot.decide(producer_id, is_committed=is_committed)
+                self._tidy(_key(group_id, key))
+
     def groups(self) -> Iterable[str]:
-        """The groups that have offsets or pending writes."""
+        """The groups that have offsets, or pending or undecided writes."""
         return list(self._groups)
 
     def has(self, group_id: str) -> bool:
-        """Whether a group has offsets or pending writes."""
+        """Whether a group has offsets, or pending or undecided writes."""
         return group_id in self._groups
 
     # -- internals
+
+    def _draft(
+        self,
+        group_id: str,
+        values: Iterable[tuple[TopicPartition, OffsetCommitValue]],
+        exists: Exists,
+    ) -> tuple[dict[TopicPartition, ErrorCode], dict[TopicPartition, GroupRecord]]:
+        """The codes of existing partitions, and the records of those that may be written."""
+        codes: dict[TopicPartition, ErrorCode] = {}
+        records: dict[TopicPartition, GroupRecord] = {}
+        for key, value in values:
+            if not exists(*key):
+                continue
+            if self._is_too_large(value.metadata):
+                codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                records.pop(key, None)
+            else:
+                codes[key] = ErrorCode.NONE
+                records[key] = GroupRecord(_key(group_id, key), value)
+        return codes, records
 
     def _write(
         self, records: list[GroupRecord], answer: Callable[[ErrorCode], list[Effect]]
@@ -275,25 +330,23 @@ class Offsets:
             for i in range(0, len(keys), count)
         ]
 
-    def _is_too_large(self, metadata: str | None) -> bool:
-        size_max = self._settings().metadata_size_max
-        return metadata is not None and len(metadata.encode("utf-16-le")) > 2 * size_max
+    def _is_too_large(self, metadata: str) -> bool:
+        return len(metadata.encode("utf-16-le")) > 2 * self._settings().metadata_size_max
 
     def _next_number(self) -> int:
         self._number += 1
         return self._number
 
-    def _slot(self, key: object) -> _Slot:
+    def _slot(self, key: object) -> Slot:
         assert isinstance(key, OffsetCommitKey)
         slots = self._groups.setdefault(key.group, {})
-        return slots.setdefault((key.topic, key.partition), _Slot())
+        return slots.setdefault((key.topic, key.partition), Slot())
 
     def _tidy(self, key: object) -> None:
         """Remove a slot that is empty, and a group without slots."""
         assert isinstance(key, OffsetCommitKey)
         slots = self._groups[key.group]
-        slot = slots[key.topic, key.partition]
-        if slot.value is None and not slot.pending:
+        if slots[key.topic, key.partition].is_empty:
             del slots[key.topic, key.partition]
         if not slots:
             del self._groups[key.group]
@@ -307,10 +360,17 @@ def _tombstones(group_id: str, keys: Iterable[TopicPartition]) -> list[GroupReco
     return [GroupRecord(_key(group_id, key), None) for key in keys]
 
 
+def _value_in(record: GroupRecord) -> OffsetCommitValue | None:
+    assert record.value is None or isinstance(record.value, OffsetCommitValue)
+    return record.value
+
+
 def _value(
-    partition: OffsetCommitRequestPartition, retention_time_ms: int, wall_ms: int
+    partition: Commit,
+    wall_ms: int,
+    commit_timestamp: int = NOT_SET,
+    retention_time_ms: int = NOT_SET,
 ) -> OffsetCommitValue:
-    own_time = partition.commit_timestamp != NOT_SET
     expire_timestamp = NOT_SET
     if retention_time_ms != NOT_SET:
         # In Kafka the sum overflows if a client asks for unlimited retention: they expire at once.
@@ -319,6 +379,6 @@ def _value(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        commit_timestamp=partition.commit_timestamp if own_time else wall_ms,
+        commit_timestamp=wall_ms if commit_timestamp == NOT_SET else commit_timestamp,
         expire_timestamp=expire_timestamp,
     )

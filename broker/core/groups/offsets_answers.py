@@ -5,7 +5,7 @@ each, with the result of the last mention in the request.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, overload
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records.classic import OffsetCommitValue
@@ -24,6 +24,13 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from odradek.protocol.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from odradek.protocol.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -38,13 +45,22 @@ NO_LEADER_EPOCH: Final = -1
 
 Exists = Callable[[str, int], bool]
 """Whether a topic has this partition."""
+Commit = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 WantedTopics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics]
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
+@overload
 def commits_in(
     request: OffsetCommitRequest,
-) -> list[tuple[TopicPartition, OffsetCommitRequestPartition]]:
+) -> list[tuple[TopicPartition, OffsetCommitRequestPartition]]: ...
+@overload
+def commits_in(
+    request: TxnOffsetCommitRequest,
+) -> list[tuple[TopicPartition, TxnOffsetCommitRequestPartition]]: ...
+def commits_in(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+) -> Sequence[tuple[TopicPartition, Commit]]:
     """Every partition of a request, in request order."""
     return [
         ((topic.name, partition.partition_index), partition)
@@ -62,7 +78,9 @@ def deletes_in(request: OffsetDeleteRequest) -> list[TopicPartition]:
     ]
 
 
-def there_in(request: OffsetCommitRequest, exists: Exists) -> list[TopicPartition]:
+def there_in(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, exists: Exists
+) -> list[TopicPartition]:
     """The existing partitions; if there are none, Kafka answers without checking the group."""
     return [key for key, _ in commits_in(request) if exists(*key)]
 
@@ -74,6 +92,15 @@ def refuse_commit(
     asked = [key for key, _ in commits_in(request)]
     codes = dict.fromkeys((key for key in asked if exists(*key)), code)
     return commit_answer(asked, codes)
+
+
+def refuse_txn_commit(
+    request: TxnOffsetCommitRequest, code: ErrorCode, exists: Exists
+) -> TxnOffsetCommitResponse:
+    """Every existing partition gets the group's code."""
+    asked = [key for key, _ in commits_in(request)]
+    codes = dict.fromkeys((key for key in asked if exists(*key)), code)
+    return txn_commit_answer(asked, codes)
 
 
 def refuse_delete(code: ErrorCode) -> OffsetDeleteResponse:
@@ -130,6 +157,17 @@ def commit_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetCommit
             OffsetCommitResponsePartition(partition_index=index, error_code=code)
         )
     return OffsetCommitResponse(topics=list(topics.values()))
+
+
+def txn_commit_answer(asked: Iterable[TopicPartition], codes: Codes) -> TxnOffsetCommitResponse:
+    """The TxnOffsetCommit response; partitions that are not in `codes` are unknown."""
+    topics: dict[str, TxnOffsetCommitResponseTopic] = {}
+    for (name, index), code in _in_order(asked, codes):
+        topic = topics.setdefault(name, TxnOffsetCommitResponseTopic(name=name))
+        topic.partitions.append(
+            TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+        )
+    return TxnOffsetCommitResponse(topics=list(topics.values()))
 
 
 def delete_answer(asked: Iterable[TopicPartition], codes: Codes) -> OffsetDeleteResponse:

@@ -18,6 +18,7 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatR
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup
+from odradek.protocol.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsResponse,
@@ -47,7 +48,7 @@ from .makers import GroupMakers
 from .member_ids import MemberIds
 from .migration import Migration
 from .offsets import Offsets, OffsetWrite
-from .offsets_answers import refuse_commit, refuse_delete, there_in
+from .offsets_answers import refuse_commit, refuse_delete, refuse_txn_commit, there_in
 from .settings import GroupSettings
 
 
@@ -69,7 +70,7 @@ class Shard:
         self._makers = GroupMakers(settings, topics, member_ids)
         self._migration = Migration(self.groups, self._makers)
         self._topics = topics
-        self._loading: LoadingGroups | None = None
+        self._loading: LoadingGroups | None = LoadingGroups(self._makers, self.offsets)
         self.metadata_bytes = 0
         """The size of the metadata that the members of all groups have sent."""
         self._metadata_bytes: dict[str, int] = {}
@@ -202,6 +203,28 @@ class Shard:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
         else:  # the client only stores offsets here, and assigns its partitions itself
             self._new_classic(group_id, moment)
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, caller: Caller, reply: Reply, moment: Moment
+    ) -> Sequence[Effect]:
+        """TxnOffsetCommit; the caller has verified that the transaction includes the group."""
+        if partitions := there_in(request, self._exists):
+            owner = OffsetOwner(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                caller.version,
+            )
+            group = self._found(request.group_id, moment)
+            if group is None:  # the member is unknown then, if the request names one
+                group = self._new_classic(request.group_id, moment)
+            try:
+                group.check_transactional_commit(owner, partitions)
+            except Refused as refused:
+                return [Answer(reply, refuse_txn_commit(request, refused.code, self._exists))]
+        return self.offsets.commit_in_transaction(
+            request.group_id, request, reply, exists=self._exists, wall_ms=moment.wall_ms
+        )
 
     def fetch_offsets(
         self,
@@ -343,19 +366,18 @@ class Shard:
 
     def load(self, record: GroupRecord) -> None:
         """Apply a record that was read from the log, in log order."""
-        if self._loading is None:
-            self._loading = LoadingGroups(self._makers, self.offsets)
+        assert self._loading is not None
         self._loading.apply(record)
 
     def loaded(self, moment: Moment) -> None:
         """All records have been read: start the groups."""
-        if self._loading is not None:
-            for group in self._loading.finish(moment):
-                self.groups[group.group_id] = group
-                if isinstance(group, ConsumerGroup):
-                    self._migration.watch(group)
-                self._note_metadata(group.group_id)
-            self._loading = None
+        assert self._loading is not None
+        for group in self._loading.finish(moment):
+            self.groups[group.group_id] = group
+            if isinstance(group, ConsumerGroup):
+                self._migration.watch(group)
+            self._note_metadata(group.group_id)
+        self._loading = None
 
     def unload(self) -> list[Effect]:
         """Another broker leads now: answer the waiting requests with NOT_COORDINATOR."""

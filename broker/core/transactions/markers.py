@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from ..effects import OwnEffect
+from ..effects import OwnEffect, Producer
 from ..partition_state import TopicPartition
-from .transaction import Producer
 
 
 @dataclass(frozen=True, slots=True)

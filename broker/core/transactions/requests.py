@@ -6,8 +6,8 @@ from typing import NamedTuple
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
+from ..effects import Producer
 from ..partition_state import TopicPartition
-from .transaction import Producer
 
 Respond = Callable[[ErrorCode], Message]
 """Creates the response."""

@@ -16,7 +16,7 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.transaction_records import TransactionRecord
 
-from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from ..effects import Answer, AppendRecords, Caller, Effect, Producer, Reply
 from ..groups.codes import group_code_of
 from ..moment import Moment
 from ..partition_state import TopicPartition
@@ -25,7 +25,7 @@ from .markers import SendMarkers
 from .requests import AddPartitions, EndTransaction, Filters, InitProducer
 from .settings import TransactionSettings
 from .states import PREPARED, TransactionState
-from .transaction import NONE, Producer, Snapshot, needs_producer_id, snapshot_of
+from .transaction import NONE, Snapshot, needs_producer_id, snapshot_of
 
 RETRY_MS: Final = 100
 """The pause before the record of a complete transaction is appended again."""

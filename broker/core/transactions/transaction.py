@@ -18,6 +18,7 @@ from odradek.protocol.transaction_records import (
     TransactionRecord,
 )
 
+from ..effects import Producer
 from ..partition_state import TopicPartition, by_topic
 from .states import Event, TransactionState, next_state
 
@@ -79,13 +80,6 @@ def snapshot_of(value: TransactionLogValue) -> Snapshot:
         start_ms=value.transaction_start_timestamp_ms,
         update_ms=value.transaction_last_update_timestamp_ms,
     )
-
-
-class Producer(NamedTuple):
-    """A producer as it names itself in a request."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 def needs_producer_id(known: Snapshot | None, claimed: Producer | None) -> bool:

@@ -45,11 +45,27 @@ def write(partition: Partition, data: bytearray) -> None:
     partition.append(memoryview(data), read_header(data), wall_ms=1)
 
 
-def loader_of(partition: Partition, applied: list[GroupRecord]) -> CoordinatorLoader[GroupRecord]:
+class Told:
+    """What a loader tells of transactions, among the records of none."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def apply_in_transaction(self, record: GroupRecord, producer_id: int) -> None:
+        self.told.append((producer_id, record))
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        self.told.append((producer_id, is_committed))
+
+
+def loader_of(
+    partition: Partition, applied: list[Any], transactions: Told | None = None
+) -> CoordinatorLoader[GroupRecord]:
     return CoordinatorLoader(
         partition,
         GROUP_RECORDS,
         applied.append,
+        transactions=transactions,
         is_over=lambda: False,
         buffer_bytes=SMALL_BUFFER_BYTES,
         decompressed_bytes_max=1 << 20,
@@ -104,17 +120,25 @@ async def test_the_log_start_moves_meanwhile(broker: RunningBroker) -> None:
 
 
 @on_broker(ONE_PARTITION, both=False)
-async def test_offsets_of_a_transaction_count_once_it_is_committed(broker: RunningBroker) -> None:
+async def test_transactions_and_their_ends_are_told_in_log_order(broker: RunningBroker) -> None:
     partition = await partition_of(broker)
-    for producer_id, outcome in ((7, MarkerType.COMMIT), (8, MarkerType.ABORT), (9, None)):
+    for producer_id in (7, 8, 9):
         given = {**PRODUCER, "producer_id": producer_id, "is_transactional": True}
         write(partition, batch(offset(f"of {producer_id}", 1), **given))
-        if outcome is not None:
-            marker = control_batch(
-                outcome, producer_id=producer_id, producer_epoch=0, timestamp=1, coordinator_epoch=0
-            )
-            write(partition, marker)
-    assert await loaded(broker, partition) == ([offset("of 7", 1)], 0)
+    write(partition, batch(offset("g", 2)))
+    for producer_id, outcome in ((8, MarkerType.ABORT), (7, MarkerType.COMMIT)):
+        marker = control_batch(
+            outcome, producer_id=producer_id, producer_epoch=0, timestamp=1, coordinator_epoch=0
+        )
+        write(partition, marker)
+    open_ones = [offset(f"of {producer_id}", 1) for producer_id in (7, 8, 9)]
+    told = Told()
+    await loader_of(partition, told.told, told).load(broker.node.runtime.offload)
+    ids = (7, 8, 9)
+    expected = [*zip(ids, open_ones, strict=True), offset("g", 2), (8, False), (7, True)]
+    assert told.told == expected
+    # In a topic that has no transactions the flag means nothing.
+    assert await loaded(broker, partition) == ([*open_ones, offset("g", 2)], 0)
 
 
 @on_broker(ONE_PARTITION, both=False)

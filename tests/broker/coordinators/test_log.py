@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+from functools import partial
 from pathlib import Path
 
 from odradek.broker.coordinators.log import CoordinatorLog
+from odradek.broker.core.effects import Producer
 from odradek.broker.core.partition import Partition
 from odradek.broker.groups.records import GROUP_RECORDS
 from odradek.protocol.errors import ErrorCode
@@ -38,6 +40,10 @@ class Watched:
 
     def append(self, *records: GroupRecord) -> None:
         self.log.append(records, self.told.append, lambda: self.told.append("appended"))
+
+    def append_of(self, producer: Producer, *records: GroupRecord) -> None:
+        appended = partial(self.told.append, "appended")
+        self.log.append(records, self.told.append, appended, producer)
 
     def follow(self) -> None:
         """A follower is in sync by now, and slow."""
@@ -185,3 +191,30 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert groups.told[1:] == ["appended", ErrorCode.NONE]
 
     asyncio.run(main())
+
+
+@on_broker(both=False)
+async def test_a_transaction_is_open_in_the_log_from_its_first_batch_on(
+    broker: RunningBroker,
+) -> None:
+    groups = await watched(broker)
+    for _ in range(2):
+        groups.append_of(Producer(7, 3), RECORD, RECORD)  # sequences are not checked
+    assert groups.told == ["appended", ErrorCode.NONE] * 2
+    entry = groups.partition.log.producers.entry(7)
+    assert entry is not None
+    assert (entry.producer_epoch, entry.transaction_first_offset) == (3, 0)
+    assert groups.partition.log.last_stable_offset == 0
+
+
+@on_broker(both=False)
+async def test_a_producer_that_was_replaced_appends_nothing(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    groups.append_of(Producer(7, 3), RECORD)
+    groups.told.clear()
+    groups.append_of(Producer(7, 2), RECORD)
+    assert groups.told == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert groups.partition.log.log_end_offset == 1
+    assert groups.failures == []
+    groups.append_of(Producer(7, 4), RECORD)
+    assert groups.told[1:] == ["appended", ErrorCode.NONE]

@@ -163,13 +163,10 @@ async def test_while_groups_are_loaded(
 
 
 @contextlib.asynccontextmanager
-async def loading_slowly(
+async def reading_slowly(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Partition]:
     """A coordinator that has read the first batches of its log; at the end it goes on."""
-    client = await client_of(broker)
-    for number in range(5):
-        await client.ask(commit("g", "orders", {0: number}), 8)
     partition = broker.node.replicas.partitions["__consumer_offsets", 0]
     may_go_on, reads = asyncio.Event(), 0
     read = CoordinatorLoader._read
@@ -191,6 +188,18 @@ async def loading_slowly(
     yield partition
     may_go_on.set()
     await until(lambda: not loads())
+
+
+@contextlib.asynccontextmanager
+async def loading_slowly(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Partition]:
+    """The same of a log with five commits of one offset."""
+    client = await client_of(broker)
+    for number in range(5):
+        await client.ask(commit("g", "orders", {0: number}), 8)
+    async with reading_slowly(broker, monkeypatch) as partition:
+        yield partition
 
 
 def loads() -> list[str]:

@@ -94,6 +94,17 @@ def test_a_new_epoch_begins_with_sequence_zero() -> None:
     assert partition.refusal(header_of(0, 5)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_only_an_older_epoch_is_refused_to_a_coordinator() -> None:
+    partition = Partition()
+    partition.append(header_of(0, producer_epoch=2))
+    partition.state.check_epoch(7, 2)
+    partition.state.check_epoch(7, 3)
+    partition.state.check_epoch(8, 0)
+    with pytest.raises(ProducerError) as error:
+        partition.state.check_epoch(7, 1)
+    assert error.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def marker_of(producer_epoch: int) -> bytearray:
     return control_batch(
         MarkerType.ABORT,

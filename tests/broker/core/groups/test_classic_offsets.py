@@ -20,6 +20,14 @@ def commit(run: Running, owner: OffsetOwner) -> ErrorCode:
     return ErrorCode.NONE
 
 
+def txn_commit(run: Running, owner: OffsetOwner) -> ErrorCode:
+    try:
+        run.group.check_transactional_commit(owner, [("t", 0)])
+    except Refused as refused:
+        return refused.code
+    return ErrorCode.NONE
+
+
 def deleting(run: Running) -> list[ErrorCode]:
     """Of the group, of its offsets."""
     codes = []
@@ -66,6 +74,42 @@ def test_a_group_with_members_takes_commits_of_its_members() -> None:
     assert commit(run, OffsetOwner(a, None, 2, 9)) is ErrorCode.NONE  # its last before it rejoins
     run.group.answer_all(ErrorCode.NOT_COORDINATOR)
     assert commit(run, NOBODY) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_an_empty_group_takes_transactional_commits_from_outside() -> None:
+    run = Running()
+    assert txn_commit(run, NOBODY) is ErrorCode.NONE
+    assert txn_commit(run, OffsetOwner("someone", "i", -1, 4)) is ErrorCode.NONE
+    assert txn_commit(run, OffsetOwner("", None, 0, 4)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_transactional_commit_that_names_a_member_must_be_its_own() -> None:
+    run = Running()
+    (a,) = run.stable("a")
+    assert txn_commit(run, NOBODY) is ErrorCode.NONE  # before v3 nobody can name a member
+    assert txn_commit(run, OffsetOwner(a, None, 1, 4)) is ErrorCode.NONE
+    assert txn_commit(run, OffsetOwner(a, None, 0, 4)) is ErrorCode.ILLEGAL_GENERATION
+    assert txn_commit(run, OffsetOwner(a, None, -1, 4)) is ErrorCode.ILLEGAL_GENERATION
+    assert txn_commit(run, OffsetOwner("x", None, 1, 4)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert txn_commit(run, OffsetOwner("", None, 1, 4)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert txn_commit(run, OffsetOwner(a, "i", 1, 4)) is ErrorCode.UNKNOWN_MEMBER_ID
+    s = run.join("s", instance_id="i")
+    run.join("a", a)
+    assert txn_commit(run, OffsetOwner(a, "i", 2, 4)) is ErrorCode.FENCED_INSTANCE_ID
+    member = OffsetOwner(s.now.member_id, "i", 2, 4)
+    assert txn_commit(run, member) is ErrorCode.NONE  # joined, but not synced
+    run.group.answer_all(ErrorCode.NOT_COORDINATOR)
+    for owner in (NOBODY, member):
+        assert txn_commit(run, owner) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_transactional_commit_counts_as_no_heartbeat() -> None:
+    run = Running()
+    (a,) = run.stable("a")
+    for _ in range(5):
+        run.tick(9_000)
+        txn_commit(run, OffsetOwner(a, None, 1, 4))
+    assert run.state == "Empty"
 
 
 def test_a_commit_counts_as_a_heartbeat() -> None:

@@ -44,9 +44,43 @@ def test_commits(who: OffsetOwner, code: E | None) -> None:
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("who", "code"),
+    [
+        (owner("", -1, 0), None),  # before v3 nobody can name a member
+        (owner("a", 2, 4), None),
+        (owner("a", 1, 4), E.ILLEGAL_GENERATION),
+        (owner("a", 3, 4), E.ILLEGAL_GENERATION),
+        (owner("a", -1, 4), E.ILLEGAL_GENERATION),
+        (owner("x", 2, 4), E.UNKNOWN_MEMBER_ID),
+        (owner("", 2, 4), E.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_commits_in_transactions(who: OffsetOwner, code: E | None) -> None:
+    group = two_members().group
+    if code is None:
+        group.check_transactional_commit(who, [("t4", 0)])
+        return
+    with pytest.raises(Refused) as refused:
+        group.check_transactional_commit(who, [("t4", 0)])
+    assert refused.value.code == code
+
+
+def test_a_partition_that_was_given_up_is_not_committed_in_a_transaction() -> None:
+    run = two_members()
+    run.send("a", 2, {"t4": [0, 1]})
+    run.send("b", 3)
+    run.send("a", 2, {"t4": [0, 1]})
+    run.group.check_transactional_commit(owner("a", 2, 4), [("t4", 0)])
+    with pytest.raises(Refused) as refused:
+        run.group.check_transactional_commit(owner("a", 2, 4), [("t4", 2)])
+    assert refused.value.code == E.ILLEGAL_GENERATION
+
+
 def test_anybody_commits_to_an_empty_group() -> None:
     run = Running()
     run.group.check_offset_commit(owner("", -1, 2), [("t4", 0)], 0)
+    run.group.check_transactional_commit(owner("a", -1, 4), [("t4", 0)])
     with pytest.raises(Refused):
         run.group.check_offset_commit(owner("a", 2), [("t4", 0)], 0)
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +17,11 @@ from odradek.protocol.messages.k08_offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from odradek.protocol.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -30,10 +35,13 @@ PARTITIONS = 2
 
 groups = st.sampled_from(GROUPS)
 topics = st.sampled_from(TOPICS)
+producers = st.integers(1, 2)
 some = st.lists(st.tuples(topics, st.integers(0, PARTITIONS)), max_size=3)
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("commit"), groups, some, st.sampled_from((-1, -1, 5))),
+        st.tuples(st.just("commit_in"), producers, groups, some),
+        st.tuples(st.just("end"), producers, st.booleans()),
         st.tuples(st.just("delete"), groups, some, topics),
         st.tuples(st.just("delete_all"), groups),
         st.tuples(st.just("forget_topic"), topics),
@@ -44,7 +52,7 @@ steps = st.lists(
         st.tuples(st.just("time passes"), st.integers(1, 8)),
         st.tuples(st.just("lose")),
     ),
-    max_size=40,
+    max_size=50,
 )
 
 
@@ -52,13 +60,22 @@ def exists(topic: str, partition: int) -> bool:
     return partition < PARTITIONS
 
 
+class Batch(NamedTuple):
+    """What the log has: records, or the end of a transaction."""
+
+    records: Sequence[GroupRecord]
+    producer_id: int | None = None
+    is_committed: bool | None = None
+    then: Callable[[ErrorCode], Any] = lambda code: ()
+
+
 class World:
     """A log with a high watermark, and the machine in front of it."""
 
     def __init__(self) -> None:
         self.offsets = self.new()
-        self.committed: dict[tuple[str, str, int], GroupRecord] = {}
-        self.waiting: deque[tuple[Sequence[GroupRecord], Callable[[ErrorCode], Any]]] = deque()
+        self.log: list[Batch] = []
+        self.waiting: deque[Batch] = deque()
         self.asked = self.answered = 0
         self.refuse_next = False
         self.wall_ms = 1000
@@ -79,6 +96,25 @@ class World:
             request.topics.append(OffsetCommitRequestTopic(name=topic, partitions=[item]))
         self.asked += 1
         self.run(self.offsets.commit(group, request, 1, exists=exists, wall_ms=self.wall_ms))
+
+    def commit_in(self, producer_id: int, group: str, some: list[tuple[str, int]]) -> None:
+        self.next_offset += 1
+        request = TxnOffsetCommitRequest(producer_id=producer_id, producer_epoch=0)
+        for topic, partition in some:
+            item = TxnOffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=self.next_offset
+            )
+            request.topics.append(TxnOffsetCommitRequestTopic(name=topic, partitions=[item]))
+        self.asked += 1
+        effects = self.offsets.commit_in_transaction(
+            group, request, 1, exists=exists, wall_ms=self.wall_ms
+        )
+        self.run(effects)
+
+    def end(self, producer_id: int, is_committed: bool) -> None:
+        """A marker; until it is committed, its producer begins nothing."""
+        self.waiting.append(Batch([], producer_id, is_committed))
+        self.pass_commits(len(self.waiting))
 
     def delete(self, group: str, some: list[tuple[str, int]], subscribed: str) -> None:
         request = OffsetDeleteRequest()
@@ -137,31 +173,73 @@ class World:
                     encode_record(record)
                 assert effect.appended is not None
                 effect.appended()
-                self.waiting.append((effect.records, effect.then))
+                producer_id = effect.producer.producer_id if effect.producer else None
+                self.waiting.append(Batch(effect.records, producer_id, then=effect.then))
 
     def pass_commits(self, count: int) -> None:
         for _ in range(min(count, len(self.waiting))):
-            records, then = self.waiting.popleft()
-            for record in records:
-                self.committed[place(record)] = record
-            self.run(then(ErrorCode.NONE))
+            batch = self.waiting.popleft()
+            self.log.append(batch)
+            self.run(batch.then(ErrorCode.NONE))
+            if batch.producer_id is not None and batch.is_committed is not None:
+                self.offsets.end_transaction(batch.producer_id, is_committed=batch.is_committed)
 
     def lose(self) -> None:
         """Leadership is lost, and what was not committed; then this broker leads again."""
         while self.waiting:
-            self.run(self.waiting.popleft()[1](ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        self.check()
+            self.run(self.waiting.popleft().then(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.offsets = self.new()
-        for record in self.committed.values():
-            self.offsets.apply(record)
+        for batch in self.log:
+            for record in batch.records:
+                if batch.producer_id is None:
+                    self.offsets.apply(record)
+                else:
+                    self.offsets.apply_in_transaction(record, batch.producer_id)
+            if batch.producer_id is not None and batch.is_committed is not None:
+                self.offsets.end_transaction(batch.producer_id, is_committed=batch.is_committed)
 
     # What must hold.
+
+    @property
+    def committed(self) -> dict[tuple[str, str, int], GroupRecord]:
+        """The last record of each place that is not of an open or aborted transaction."""
+        counting: list[tuple[int, GroupRecord]] = []
+        undecided: dict[int, list[tuple[int, GroupRecord]]] = {}
+        for number, batch in enumerate(self.log):
+            records = [(number, record) for record in batch.records]
+            if batch.producer_id is None:
+                counting += records
+            elif batch.is_committed is None:
+                undecided.setdefault(batch.producer_id, []).extend(records)
+            else:
+                ended = undecided.pop(batch.producer_id, [])
+                counting += ended if batch.is_committed else []
+        counting.sort(key=lambda each: each[0])
+        return {place(record): record for _, record in counting}
+
+    @property
+    def undecided(self) -> set[tuple[str, str, int]]:
+        """What open transactions have written, also above the high watermark, if not deleted."""
+        found: dict[int, dict[tuple[str, str, int], int]] = {}
+        for number, batch in enumerate([*self.log, *self.waiting]):
+            if batch.producer_id is None:
+                for record in batch.records:
+                    if record.value is None and number < len(self.log):
+                        for places in found.values():
+                            places.pop(place(record), None)
+            elif batch.is_committed is None:
+                places = found.setdefault(batch.producer_id, {})
+                places.update((place(record), number) for record in batch.records)
+            else:
+                found.pop(batch.producer_id, None)
+        return {each for places in found.values() for each in places}
 
     def check(self) -> None:
         found, stable = self.fetched(require_stable=False), self.fetched(require_stable=True)
         live = {key: r.value for key, r in self.committed.items() if r.value is not None}
         assert found == {key: (value.offset, 0) for key, value in live.items()}  # type: ignore[attr-defined]
-        moving = {place(record) for records, _ in self.waiting for record in records}
+        moving = {place(record) for batch in self.waiting for record in batch.records}
+        moving |= self.undecided
         unstable = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         assert stable == {key: unstable if key in moving else found[key] for key in found}
         expected = {key[0] for key in (*live, *moving)}

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,19 +13,24 @@ from odradek.broker.core.groups.member_ids import MemberIds
 from odradek.broker.core.groups.shard import Shard
 from odradek.broker.core.moment import Moment
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequestGroup
+from odradek.protocol.group_records import GroupRecord, classic
+from odradek.protocol.messages.k09_offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 
 from .migration_world import GROUP, REBALANCE_MS, WALL_MS, World
 from .test_migration import mixed
 from .test_offsets import commit_of, delete_of
+from .test_transactional_offsets import txn_commit_of
 
 CALLER = Caller("c", "/127.0.0.1", 9)
 NOW = Moment(1_000, WALL_MS)
 
 
-def shard_of(world: World) -> Shard:
+def shard_of(world: World, *, loaded: bool = True) -> Shard:
     """A shard that has read the log of a world."""
     shard = Shard(
         0,
@@ -34,7 +40,8 @@ def shard_of(world: World) -> Shard:
     )
     for record in world.log:
         shard.load(record)
-    shard.loaded(NOW)
+    if loaded:
+        shard.loaded(NOW)
     return shard
 
 
@@ -118,3 +125,61 @@ def test_a_group_without_members_goes_with_its_last_offset() -> None:
     delete.group_id = GROUP
     run(shard.delete_offsets(delete, CALLER, object(), NOW))
     assert GROUP not in shard.groups
+
+
+def txn_commit(shard: Shard, **member: Any) -> int:
+    """Commit t0-0 in a transaction of producer 7; the code."""
+    request = txn_commit_of(7, ("t0", 0, 5))
+    request.group_id = GROUP
+    for name, value in member.items():
+        setattr(request, name, value)
+    (answer,) = run(shard.commit_offsets_in_transaction(request, CALLER, object(), NOW))
+    shard.settled(GROUP)
+    code: int = answer.topics[0].partitions[0].error_code  # type: ignore[attr-defined]
+    return code
+
+
+def test_a_commit_in_a_transaction_makes_the_group() -> None:
+    shard = shard_of(World())
+    assert txn_commit(shard) == ErrorCode.NONE
+    assert GROUP in shard.groups
+    shard.offsets.end_transaction(7, is_committed=False)
+    run(shard.expire(NOW))
+    assert GROUP not in shard.groups
+
+
+@pytest.mark.parametrize(
+    "member", [{"generation_id": 0}, {"generation_id": 3, "member_id": "m"}], ids=["nobody", "m"]
+)
+def test_no_member_of_an_unknown_group_commits_in_a_transaction(member: dict[str, Any]) -> None:
+    shard = shard_of(World())
+    assert txn_commit(shard, **member) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert GROUP not in shard.groups
+
+
+def test_a_group_of_which_only_an_open_transaction_is_known_is_loaded() -> None:
+    shard = shard_of(World(), loaded=False)
+    key = classic.OffsetCommitKey(group=GROUP, topic="t0", partition=0)
+    record = GroupRecord(key, classic.OffsetCommitValue(offset=5))
+    shard.offsets.apply_in_transaction(record, 7)
+    shard.loaded(NOW)
+    run(shard.expire(NOW))
+    assert isinstance(shard.groups[GROUP], ClassicGroup)
+    asked = OffsetFetchRequestGroup(
+        group_id=GROUP, topics=[OffsetFetchRequestTopics(name="t0", partition_indexes=[0])]
+    )
+    (topic,) = shard.fetch_offsets(asked, CALLER, require_stable=True).topics
+    assert topic.partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    shard.offsets.end_transaction(7, is_committed=True)
+    (topic,) = shard.fetch_offsets(asked, CALLER, require_stable=True).topics
+    assert topic.partitions[0].committed_offset == 5
+
+
+def test_a_group_is_deleted_with_the_offsets_of_an_open_transaction() -> None:
+    shard = shard_of(World())
+    txn_commit(shard)
+    (answer,) = run(shard.delete(GROUP, CALLER, object(), NOW))
+    assert answer.results[0].error_code == ErrorCode.NONE  # type: ignore[attr-defined]
+    shard.offsets.end_transaction(7, is_committed=True)
+    assert GROUP not in shard.groups
+    assert not shard.offsets.has(GROUP)
