@@ -11,9 +11,9 @@ must still recognize the first five when they are retried. A batch is
 - of a new epoch if the epoch rose, and must then begin with sequence 0;
 - accepted with any sequence if the producer is unknown, because its state may have expired.
 
-Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  Source:
-ProducerStateEntry and ProducerAppendInfo of Kafka 3.9.  Transactions are tracked only as far as the
-log needs: the first offset of an open one bounds the last stable offset.
+Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.
+Followers check nothing: they take what their leader took.  Source: ProducerStateEntry,
+ProducerAppendInfo and ProducerStateManager of Kafka 3.9.
 """
 
 from collections.abc import Iterable
@@ -25,6 +25,7 @@ from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_recor
 
 from ..errors import ProducerError
 from .log_file import Bytes
+from .transactions import Transactions
 
 BATCHES_KEPT_MAX: Final = 10
 NO_PRODUCER_EPOCH: Final = -1
@@ -120,15 +121,15 @@ class ProducerState:
     retention and DeleteRecords do not touch it (KIP-360).
     """
 
-    __slots__ = ("_entries", "_open_transactions")
+    __slots__ = ("_entries", "transactions")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
-        self._open_transactions = {
-            entry.producer_id: entry.transaction_first_offset
+        self.transactions = Transactions(
+            (entry.producer_id, entry.transaction_first_offset)
             for entry in self._entries.values()
             if entry.transaction_first_offset >= 0
-        }
+        )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -179,7 +180,7 @@ class ProducerState:
         entry.last_timestamp = timestamp
         if header.is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
-            self._open_transactions[header.producer_id] = base_offset
+            self.transactions.begin(header.producer_id, base_offset)
 
     def end_transaction(
         self, header: BatchHeader, marker: Marker, offset: int
@@ -190,7 +191,7 @@ class ProducerState:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
         entry.take_epoch(header.producer_epoch)
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
-        self._open_transactions.pop(header.producer_id, None)
+        self.transactions.end(header.producer_id, offset)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         if first_offset < 0:
@@ -224,13 +225,6 @@ class ProducerState:
         marker = marker_of(batch)
         return None if marker is None else self.end_transaction(header, marker, base_offset)
 
-    def open_transaction_first_offset(self, *, except_of: int = -1) -> int | None:
-        """First offset of the earliest open transaction, not counting that of `except_of`."""
-        first_offsets = self._open_transactions
-        if except_of in first_offsets:
-            first_offsets = {k: v for k, v in first_offsets.items() if k != except_of}
-        return min(first_offsets.values()) if first_offsets else None
-
     def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
         """Drop idle producers without an open transaction; return how many.
 
@@ -247,13 +241,17 @@ class ProducerState:
         return len(expired)
 
 
-def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.producer_epoch < entry.producer_epoch:
         raise ProducerError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"producer {header.producer_id}: epoch {header.producer_epoch} is older than "
             f"{entry.producer_epoch}",
         )
+
+
+def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    _check_epoch(header, entry)
     if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
         raise ProducerError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -29,7 +29,7 @@ class AbortedTransaction(NamedTuple):
     @classmethod
     def of(cls, ended: EndedTransaction, producers: ProducerState) -> Self:
         """The entry of a transaction whose abort marker is appended next, or was appended last."""
-        first_open = producers.open_transaction_first_offset(except_of=ended.producer_id)
+        first_open = producers.transactions.first_open_offset(except_of=ended.producer_id)
         stable = ended.last_offset + 1 if first_open is None else first_open
         return cls(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 

@@ -125,7 +125,7 @@ def rebuilt(directory: Path) -> dict[str, bytes]:
         def note(header, batch, aborted=aborted):  # type: ignore[no-untyped-def]
             ended = producers.note(header, batch, header.base_offset, header.max_timestamp)
             if ended is not None and ended.is_aborted:
-                first_open = producers.open_transaction_first_offset()
+                first_open = producers.transactions.first_open_offset()
                 stable = ended.last_offset + 1 if first_open is None else first_open
                 fields = ended.producer_id, ended.first_offset, ended.last_offset, stable
                 aborted += encode_aborted(AbortedTransaction(*fields))

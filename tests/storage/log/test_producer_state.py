@@ -108,10 +108,10 @@ def test_a_marker_ends_a_transaction_and_keeps_the_sequences() -> None:
     partition = Partition()
     header = header_of(0, 5)._replace(attributes=0x10)
     partition.append(header)
-    assert partition.state.open_transaction_first_offset() == 100
+    assert partition.state.transactions.first_open_offset() == 100
     marker = marker_of(producer_epoch=0)
     partition.state.note(read_header(marker), marker, 105, 5000)
-    assert partition.state.open_transaction_first_offset() is None
+    assert partition.state.transactions.first_open_offset() is None
     entry = partition.state.entry(7)
     assert entry is not None
     assert (entry.coordinator_epoch, entry.last_timestamp, entry.last_sequence) == (3, 5000, 4)

@@ -91,7 +91,7 @@ def test_the_last_stable_offset_is_not_above_the_high_watermark(tmp_path: Path) 
     producers.write(1, b"a")
     producers.end(1, COMMIT)
     producers.write(2, b"b")
-    for high_watermark, expected in ((0, 0), (1, 1), (2, 2), (3, 2)):
+    for high_watermark, expected in ((0, 0), (1, 0), (2, 2), (3, 2)):
         log.high_watermark = high_watermark
         assert log.last_stable_offset == expected
     log.advance_log_start(3)
@@ -157,7 +157,7 @@ def test_an_abort_that_a_full_disk_fails_can_be_written_again(
     monkeypatch.undo()
     assert log.log_end_offset == 1
     assert log.aborted_transactions(0, 10) == []
-    assert log.producers.open_transaction_first_offset() == 0
+    assert log.producers.transactions.first_open_offset() == 0
     assert producers.end(1, ABORT) == 1
     assert log.aborted_transactions(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
 
