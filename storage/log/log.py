@@ -302,11 +302,7 @@ class Log:
 
         Raises: CorruptLog, LogDirFailed.
         """
-        found: list[AbortedTransaction] = []
-        for segment in self.segments.from_offset(offset):
-            if segment.txn_index.collect(offset, offset_end, found):
-                break
-        return found
+        return self.reader.aborted_transactions(offset, offset_end)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record with a timestamp >= `timestamp`.

@@ -2,8 +2,10 @@
 
 import random
 import sys
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,6 +17,7 @@ from odradek.protocol.records import MarkerType
 from odradek.storage.log import producer_rebuild
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.transactions import NONE_UNSTABLE, Transactions
+from odradek.storage.log.txn_index import AbortedColumns, AbortedTransaction
 from tests.seeds import seeds
 
 from ..support import append_values, clean_hints, flush, new_log, reload
@@ -205,3 +208,25 @@ def test_looks_at_many_open_transactions_take_no_time() -> None:
             assert found.first_unstable_offset == number + 1
 
     assert steps_of(looks) < 100 * 300
+
+
+def test_a_short_range_of_many_aborts_takes_no_time() -> None:
+    """Also if all of them were open at the same time, and ended in the other order."""
+    many = 20_000
+    one_by_one, backwards = (AbortedColumns(*(array("q") for _ in range(4))) for _ in range(2))
+    for number in range(many):
+        first = 2 * number
+        one_by_one.append(AbortedTransaction(1, first, first + 1, first + 2))
+        first = many - 1 - number
+        stable = 0 if first else 2 * many
+        backwards.append(AbortedTransaction(first, first, many + number, stable))
+    for columns, offset, expected in (
+        (one_by_one, 0, [0]),
+        (one_by_one, 20_000, [20_000]),
+        (backwards, 0, [1, 0]),
+        (backwards, 2 * many - 2, [1, 0]),
+    ):
+        found: list[AbortedTransaction] = []
+        steps = steps_of(partial(columns.collect, offset, offset + 2, found))
+        assert [entry.first_offset for entry in found] == expected
+        assert steps < 3000

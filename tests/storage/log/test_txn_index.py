@@ -7,10 +7,12 @@ import pytest
 from odradek.protocol.records import MarkerType, Record, build_batch, read_header
 from odradek.protocol.records.builder import control_batch
 from odradek.storage.errors import CorruptLog, DiskFull
+from odradek.storage.log import reader
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import Bytes, LogFile
 from odradek.storage.log.txn_index import (
+    TXN_ENTRY,
     AbortedTransaction,
     TransactionIndex,
     decode_aborted,
@@ -123,6 +125,35 @@ def test_recovery_makes_the_same_index(tmp_path: Path, segment_bytes: int) -> No
     assert {n: d for n, d in after.items() if n.endswith(".txnindex") and d} == {
         n: d for n, d in before.items() if n.endswith(".txnindex")
     }
+
+
+def test_entries_are_decoded_once_and_only_so_many_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path, LogConfig(segment_bytes=100))
+    producers = Producers(log)
+    for _ in range(20):
+        producers.write(1, b"a")
+        producers.end(1, ABORT)
+    log.close()
+    log = reload(log)
+    indexes = [segment.txn_index for segment in log.segments if not segment.txn_index.is_empty]
+    assert len(indexes) == 20
+    assert not any(index.is_decoded for index in indexes)
+    with monkeypatch.context() as patches:
+        patches.setattr(reader, "DECODED_BYTES_MAX", 5 * TXN_ENTRY.size)
+        for offset in (0, 4, 8, 12, 30):
+            assert len(log.aborted_transactions(offset, offset + 4)) == 2
+            assert sum(index.is_decoded for index in indexes) <= 5
+        assert indexes[15].is_decoded
+
+        def read(*_: object) -> bytes:
+            raise AssertionError("it was decoded before")
+
+        patches.setattr(LogFile, "pread", read)
+        assert len(log.aborted_transactions(30, 34)) == 2
+    log.reader.forget()
+    assert not any(index.is_decoded for index in indexes)
 
 
 def test_a_truncation_takes_the_aborts_with_it(tmp_path: Path) -> None:
