@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.records import BatchHeader
+from odradek.protocol.records import BatchHeader, Marker, control_batch, read_header
 from odradek.storage.log.log import Log
 
 from ..settings.topic_config import TopicConfig
@@ -159,6 +159,31 @@ class Partition(Replica):
         if self.end_waiters:
             self.end_waiters.wake()
         return base_offset
+
+    def append_marker(
+        self, marker: Marker, *, producer_id: int, producer_epoch: int, wall_ms: int
+    ) -> int:
+        """Append a coordinator's marker as the leader; return the offset after it.
+
+        It is committed once the high watermark reaches that offset. A producer that has no open
+        transaction here gets its marker, too, as in Kafka.
+        Raises: Refused (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS), ProducerError, BatchTooLarge,
+        DiskFull, LogDirFailed.
+        """
+        self.check_leader()
+        self.check_enough_replicas()
+        batch = memoryview(
+            control_batch(
+                marker.type,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp=wall_ms,
+            )
+        )
+        header = read_header(batch)
+        self.log.producers.check_marker(header, marker)
+        return self.append(batch, header, wall_ms=wall_ms) + 1
 
     @property
     def min_isr(self) -> int:

@@ -11,9 +11,10 @@ must still recognize the first five when they are retried. A batch is
 - of a new epoch if the epoch rose, and must then begin with sequence 0;
 - accepted with any sequence if the producer is unknown, because its state may have expired.
 
-Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.
-Followers check nothing: they take what their leader took.  Source: ProducerStateEntry,
-ProducerAppendInfo and ProducerStateManager of Kafka 3.9.
+Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  While a
+producer has an open transaction, its other batches are INVALID_TXN_STATE.  Followers check nothing:
+they take what their leader took.  Source: ProducerStateEntry, ProducerAppendInfo and
+ProducerStateManager of Kafka 3.9.
 """
 
 from collections.abc import Iterable
@@ -145,13 +146,15 @@ class ProducerState:
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Check a client's batch with a producer id, before the append.  None: append it.
 
-        Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER).
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_TXN_STATE).
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
         if header.producer_epoch != entry.producer_epoch:
             _check_new_epoch(header, entry)
+            _check_transactional(header, entry)
             return None
         base_sequence = header.base_sequence
         last_sequence = header.last_sequence
@@ -165,7 +168,25 @@ class ProducerState:
                 f"producer {header.producer_id} epoch {header.producer_epoch}: sequence "
                 f"{base_sequence} came where {expected} was expected",
             )
+        _check_transactional(header, entry)
         return None
+
+    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """Check a coordinator's marker, before the append.
+
+        It may name a producer without an open transaction, which then wrote nothing here.
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED).
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return
+        _check_epoch(header, entry)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise ProducerError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"producer {header.producer_id}: coordinator epoch {marker.coordinator_epoch} is "
+                f"older than {entry.coordinator_epoch}",
+            )
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Record a data batch that was appended at `base_offset`."""
@@ -257,6 +278,15 @@ def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id}: the new epoch {header.producer_epoch} begins with "
             f"sequence {header.base_sequence} instead of 0",
+        )
+
+
+def _check_transactional(header: BatchHeader, entry: ProducerEntry) -> None:
+    if entry.transaction_first_offset >= 0 and not header.is_transactional:
+        raise ProducerError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {header.producer_id}: a batch without a transaction came while the one that "
+            f"began at offset {entry.transaction_first_offset} is open",
         )
 
 
