@@ -457,17 +457,21 @@ class SimBroker:
                 self._fetchers.follow(key, partition)
 
     def _watch(self, partition: Partition) -> None:
-        """Look at its high watermark whenever it moves."""
+        """Look at its high watermark and last stable offset whenever they move."""
         if partition not in self._watchers:
             promises = self.promises
-            known = (-1, 0)
+            known = stable = (-1, 0)
 
             def moved() -> None:
-                nonlocal known
+                nonlocal known, stable
                 if partition.is_leader:
-                    now = partition.state.leader_epoch, partition.log.high_watermark
+                    epoch, log = partition.state.leader_epoch, partition.log
+                    now = epoch, log.high_watermark
                     assert now >= known, "no high watermark goes back within a leader epoch"
                     known = now
+                    now = epoch, log.last_stable_offset
+                    assert now >= stable, "no last stable offset goes back within a leader epoch"
+                    stable = now
                     promises.committed(partition)
 
             self._watchers[partition] = moved
