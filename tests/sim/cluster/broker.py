@@ -9,6 +9,7 @@ say, follows and leads, and asks the controller for other in-sync sets.
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from operator import ge
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
@@ -459,20 +460,16 @@ class SimBroker:
     def _watch(self, partition: Partition) -> None:
         """Look at its high watermark and last stable offset whenever they move."""
         if partition not in self._watchers:
-            promises = self.promises
-            known = stable = (-1, 0)
+            known = (-1, 0, 0)
 
             def moved() -> None:
-                nonlocal known, stable
+                nonlocal known
                 if partition.is_leader:
-                    epoch, log = partition.state.leader_epoch, partition.log
-                    now = epoch, log.high_watermark
-                    assert now >= known, "no high watermark goes back within a leader epoch"
+                    log, epoch = partition.log, partition.state.leader_epoch
+                    now = epoch, log.high_watermark, log.last_stable_offset
+                    assert epoch > known[0] or all(map(ge, now, known)), "no offset goes back"
                     known = now
-                    now = epoch, log.last_stable_offset
-                    assert now >= stable, "no last stable offset goes back within a leader epoch"
-                    stable = now
-                    promises.committed(partition)
+                    self.promises.committed(partition)
 
             self._watchers[partition] = moved
         partition.waiters.add(self._watchers[partition])
