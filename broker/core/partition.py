@@ -161,9 +161,17 @@ class Partition(Replica):
         return base_offset
 
     def append_marker(
-        self, marker: Marker, producer_id: int, producer_epoch: int, *, wall_ms: int
+        self, marker: Marker, *, producer_id: int, producer_epoch: int, wall_ms: int
     ) -> int:
-        """Append the end of a producer's transaction; return the offset after it."""
+        """Append a coordinator's marker as the leader; return the offset after it.
+
+        It is committed once the high watermark reaches that offset. A producer that has no open
+        transaction here gets its marker, too, as in Kafka.
+        Raises: Refused (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS), ProducerError, BatchTooLarge,
+        DiskFull, LogDirFailed.
+        """
+        self.check_leader()
+        self.check_enough_replicas()
         batch = memoryview(
             control_batch(
                 marker.type,
@@ -173,7 +181,9 @@ class Partition(Replica):
                 timestamp=wall_ms,
             )
         )
-        return self.append(batch, read_header(batch), wall_ms=wall_ms) + 1
+        header = read_header(batch)
+        self.log.producers.check_marker(header, marker)
+        return self.append(batch, header, wall_ms=wall_ms) + 1
 
     @property
     def min_isr(self) -> int:

@@ -109,10 +109,11 @@ def _append(
         marker.coordinator_epoch,
     )
     try:
-        partition.check_leader()
-        partition.check_enough_replicas()
         offset_end = partition.append_marker(
-            end, marker.producer_id, marker.producer_epoch, wall_ms=node.clock.wall_ms()
+            end,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            wall_ms=node.clock.wall_ms(),
         )
     except Refused as refused:
         result.error_code = refused.code

@@ -32,7 +32,7 @@ def first_open_offset(view: LogView, offset_end: int | None) -> int | None:
         header = batch.header
         if header.producer_id >= 0 and header.base_offset >= offset:
             state.note(header, batch.data, header.base_offset, header.max_timestamp)
-    return state.open_transaction_first_offset()
+    return state.transactions.first_open_offset()
 
 
 def aborted_transactions(view: LogView, offset_start: int, offset_end: int | None) -> Aborted:

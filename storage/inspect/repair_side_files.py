@@ -95,10 +95,7 @@ class _Replay:
             self._write_snapshots(header.base_offset)
             ended = self._state.note(header, batch, header.base_offset, header.max_timestamp)
             if ended is not None and ended.is_aborted:
-                first_open = self._state.open_transaction_first_offset()
-                stable = ended.last_offset + 1 if first_open is None else first_open
-                fields = ended.producer_id, ended.first_offset, ended.last_offset, stable
-                aborted.append(AbortedTransaction(*fields))
+                aborted.append(AbortedTransaction.of(ended, self._state))
 
         file = self._files.open_log(segment.path(), segment.size_bytes)
         try:

@@ -116,13 +116,17 @@ class Log:
     def high_watermark(self, offset: int) -> None:
         if offset > self._high_watermark:
             self._high_watermark = min(offset, self.log_end_offset)
+            transactions = self.producers.transactions
+            if transactions.has_unreplicated:
+                transactions.replicated(self._high_watermark)
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which no transaction is open; in [log start, high watermark]."""
-        first = self.producers.open_transaction_first_offset()
-        if first is None:
-            return self._high_watermark
+        """The offset below which every transaction has ended, and its marker is replicated.
+
+        It lies in [log start, high watermark].
+        """
+        first = self.producers.transactions.first_unstable_offset
         return min(max(first, self.log_start_offset), self._high_watermark)
 
     @property
@@ -298,11 +302,7 @@ class Log:
 
         Raises: CorruptLog, LogDirFailed.
         """
-        found: list[AbortedTransaction] = []
-        for segment in self.segments.from_offset(offset):
-            if segment.txn_index.collect(offset, offset_end, found):
-                break
-        return found
+        return self.reader.aborted_transactions(offset, offset_end)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record with a timestamp >= `timestamp`.
@@ -366,7 +366,9 @@ class Log:
         self._ends_at(offset, gone)
         self.log_start_offset = min(self.log_start_offset, offset)  # it may be inside the batch
         infos = self.files.list_directory(self.directory)
+        known = self.producers.transactions
         self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, infos)
+        self.producers.transactions.take_unreplicated(known, offset)
         self.epochs.truncate_end(offset)  # last, since a full disk fails it
         return offset
 

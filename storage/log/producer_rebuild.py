@@ -18,6 +18,8 @@ from .walk import walk_headers
 logger: Final = logging.getLogger("odradek.storage")
 
 LOOKED_AT_MAX: Final = 8  # producers of a snapshot that are compared with the log
+NEARBY_BYTES: Final = (1 << 20, 1 << 24)
+"""How far before the high watermark the beginnings of transactions are looked for, step by step."""
 
 
 def rebuild_producers(
@@ -123,6 +125,66 @@ def replay_producers(
             _replay_segment(state, segment, offset_first, offset_end)
         except CorruptLog as error:
             logger.warning("producers are incomplete: a bad batch was passed over error=%s", error)
+
+
+def find_unreplicated(
+    files: FileSystem,
+    directory: str,
+    segments: Segments,
+    state: ProducerState,
+    *,
+    high_watermark: int,
+    log_end_offset: int,
+) -> None:
+    """Have `state` know the transactions whose markers the high watermark has not passed.
+
+    A snapshot names only the open ones, so `state` lacks some if its snapshot lies above the high
+    watermark. (Kafka lacks them: the last stable offset passes them, and may go back.)
+    Raises: LogDirFailed.
+    """
+    offsets = snapshot_offsets(files.list_directory(directory))
+    is_known = not offsets or offsets[-1] <= high_watermark or high_watermark >= log_end_offset
+    if is_known or not _with_markers(state):
+        return
+    replayed = _replay_nearby(segments, high_watermark, log_end_offset)
+    if replayed is None:
+        offset, replayed = snapshot_of_log(
+            files, directory, segments, offsets, offset_max=high_watermark
+        )
+        replay_producers(replayed, segments, offset, log_end_offset)
+    state.transactions.take_unreplicated(replayed.transactions, log_end_offset)
+
+
+def _replay_nearby(
+    segments: Segments, high_watermark: int, log_end_offset: int
+) -> ProducerState | None:
+    """The state from a little before the high watermark on, if that shows where all transactions
+    began whose markers follow: their producers must have ended an earlier one there.
+
+    Raises: LogDirFailed.
+    """
+    segment = segments.floor(high_watermark)
+    try:
+        found = segment.find(high_watermark)
+        position = segment.size_bytes if found is None else found[1]
+        for size_bytes in NEARBY_BYTES:
+            if position <= size_bytes:
+                return None
+            _, start = segment.floor_boundary(0, position - size_bytes)
+            state = ProducerState()
+            replay_producers(state, segments, start, high_watermark)
+            known = _with_markers(state)
+            replay_producers(state, segments, high_watermark, log_end_offset)
+            if _with_markers(state) == known:
+                return state
+    except CorruptLog:
+        pass
+    return None
+
+
+def _with_markers(state: ProducerState) -> set[int]:
+    """The producers of which the state knows a marker."""
+    return {entry.producer_id for entry in state.entries() if entry.coordinator_epoch >= 0}
 
 
 def _replay_segment(

@@ -11,9 +11,10 @@ must still recognize the first five when they are retried. A batch is
 - of a new epoch if the epoch rose, and must then begin with sequence 0;
 - accepted with any sequence if the producer is unknown, because its state may have expired.
 
-Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  Source:
-ProducerStateEntry and ProducerAppendInfo of Kafka 3.9.  Transactions are tracked only as far as the
-log needs: the first offset of an open one bounds the last stable offset.
+Anything else is OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_PRODUCER_EPOCH if the epoch fell.  While a
+producer has an open transaction, its other batches are INVALID_TXN_STATE.  Followers check nothing:
+they take what their leader took.  Source: ProducerStateEntry, ProducerAppendInfo and
+ProducerStateManager of Kafka 3.9.
 """
 
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_recor
 
 from ..errors import ProducerError
 from .log_file import Bytes
+from .transactions import Transactions
 
 BATCHES_KEPT_MAX: Final = 10
 NO_PRODUCER_EPOCH: Final = -1
@@ -120,15 +122,15 @@ class ProducerState:
     retention and DeleteRecords do not touch it (KIP-360).
     """
 
-    __slots__ = ("_entries", "_open_transactions")
+    __slots__ = ("_entries", "transactions")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
-        self._open_transactions = {
-            entry.producer_id: entry.transaction_first_offset
+        self.transactions = Transactions(
+            (entry.producer_id, entry.transaction_first_offset)
             for entry in self._entries.values()
             if entry.transaction_first_offset >= 0
-        }
+        )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -144,7 +146,8 @@ class ProducerState:
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Check a client's batch with a producer id, before the append.  None: append it.
 
-        Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER).
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER,
+        INVALID_TXN_STATE).
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -152,6 +155,7 @@ class ProducerState:
         if header.producer_epoch != entry.producer_epoch:
             self.check_epoch(header.producer_id, header.producer_epoch)
             _check_begins_anew(header, entry)
+            _check_transactional(header, entry)
             return None
         base_sequence = header.base_sequence
         last_sequence = header.last_sequence
@@ -165,6 +169,7 @@ class ProducerState:
                 f"producer {header.producer_id} epoch {header.producer_epoch}: sequence "
                 f"{base_sequence} came where {expected} was expected",
             )
+        _check_transactional(header, entry)
         return None
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
@@ -180,6 +185,21 @@ class ProducerState:
                 f"{entry.producer_epoch}",
             )
 
+    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """Check a coordinator's marker, before the append.
+
+        It may name a producer without an open transaction, which then wrote nothing here.
+        Raises: ProducerError(INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED).
+        """
+        self.check_epoch(header.producer_id, header.producer_epoch)
+        entry = self._entries.get(header.producer_id)
+        if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise ProducerError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"producer {header.producer_id}: coordinator epoch {marker.coordinator_epoch} is "
+                f"older than {entry.coordinator_epoch}",
+            )
+
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """Record a data batch that was appended at `base_offset`."""
         entry = self._entries.get(header.producer_id)
@@ -193,7 +213,7 @@ class ProducerState:
         entry.last_timestamp = timestamp
         if header.is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
-            self._open_transactions[header.producer_id] = base_offset
+            self.transactions.begin(header.producer_id, base_offset)
 
     def end_transaction(
         self, header: BatchHeader, marker: Marker, offset: int
@@ -204,7 +224,7 @@ class ProducerState:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
         entry.take_epoch(header.producer_epoch)
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
-        self._open_transactions.pop(header.producer_id, None)
+        self.transactions.end(header.producer_id, offset)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         if first_offset < 0:
@@ -238,13 +258,6 @@ class ProducerState:
         marker = marker_of(batch)
         return None if marker is None else self.end_transaction(header, marker, base_offset)
 
-    def open_transaction_first_offset(self, *, except_of: int = -1) -> int | None:
-        """First offset of the earliest open transaction, not counting that of `except_of`."""
-        first_offsets = self._open_transactions
-        if except_of in first_offsets:
-            first_offsets = {k: v for k, v in first_offsets.items() if k != except_of}
-        return min(first_offsets.values()) if first_offsets else None
-
     def expire(self, wall_ms: int, *, producer_id_expiration_ms: int) -> int:
         """Drop idle producers without an open transaction; return how many.
 
@@ -267,6 +280,15 @@ def _check_begins_anew(header: BatchHeader, entry: ProducerEntry) -> None:
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id}: the new epoch {header.producer_epoch} begins with "
             f"sequence {header.base_sequence} instead of 0",
+        )
+
+
+def _check_transactional(header: BatchHeader, entry: ProducerEntry) -> None:
+    if entry.transaction_first_offset >= 0 and not header.is_transactional:
+        raise ProducerError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {header.producer_id}: a batch without a transaction came while the one that "
+            f"began at offset {entry.transaction_first_offset} is open",
         )
 
 

@@ -3,6 +3,9 @@
 A consumer continues where its last read ended. So the reader remembers where recent reads ended,
 and locating the tail costs no system call. Any other read looks up the sparse index and walks over
 the headers of at most `index.interval.bytes`.
+
+Readers of committed records also ask for aborted transactions.  The transaction indexes that they
+need stay decoded, as long as these are not too large.
 """
 
 from typing import Final
@@ -10,22 +13,32 @@ from typing import Final
 from .segment import Segment
 from .segments import Segments
 from .span import Span
+from .txn_index import AbortedTransaction, TransactionIndex
 
 PLACES_MAX: Final = 64
+DECODED_BYTES_MAX: Final = 8 << 20
+"""Of the transaction indexes of one log that stay decoded, about 250,000 aborted transactions."""
 
 
 class Reader:
     """The read side of one log."""
 
-    __slots__ = ("_places", "_segments")
+    __slots__ = ("_decoded", "_places", "_segments")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._places: dict[int, tuple[Segment, int]] = {}  # next offset -> where it begins
+        self._decoded: list[TransactionIndex] = []
 
     def forget(self) -> None:
-        """Forget the remembered positions, because segments were truncated or removed."""
+        """Forget what is remembered, because segments were truncated or removed."""
         self._places.clear()
+        self._forget_decoded()
+
+    def _forget_decoded(self) -> None:
+        for index in self._decoded:
+            index.forget()
+        self._decoded.clear()
 
     def read(
         self,
@@ -97,3 +110,24 @@ class Reader:
         if len(places) >= PLACES_MAX and next_offset not in places:
             del places[next(iter(places))]
         places[next_offset] = (segment, position)
+
+    def aborted_transactions(self, offset: int, offset_end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap [offset, offset_end).
+
+        Raises: CorruptLog, LogDirFailed.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(offset):
+            index = segment.txn_index
+            if not (index.is_empty or index.is_decoded):
+                self._make_room(index)
+            if index.collect(offset, offset_end, found):
+                break
+        return found
+
+    def _make_room(self, index: TransactionIndex) -> None:
+        """Prepare to keep one more index decoded; the others go if they are too large with it."""
+        self._decoded = [each for each in self._decoded if each.is_decoded]
+        if sum(each.file.size_bytes for each in (*self._decoded, index)) > DECODED_BYTES_MAX:
+            self._forget_decoded()
+        self._decoded.append(index)

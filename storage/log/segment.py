@@ -161,6 +161,7 @@ class Segment:
     def finish(self) -> None:
         """Bring the files to their final form, unsynced; called on roll and close."""
         self.file.drop_staged()
+        self.txn_index.forget()
         if self.prepared:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()
@@ -331,6 +332,7 @@ class Segment:
         """Close descriptors and drop cached entries; the next use reopens the files."""
         self.offset_index.forget()
         self.time_index.forget()
+        self.txn_index.forget()
         for file in self.all_files():
             file.rest()
 

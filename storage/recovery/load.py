@@ -27,7 +27,11 @@ from ..log.leader_epochs import UNDEFINED, LeaderEpochs
 from ..log.load_report import LoadReport
 from ..log.log import Log
 from ..log.log_config import LogConfig
-from ..log.producer_rebuild import check_transaction_indexes, rebuild_producers
+from ..log.producer_rebuild import (
+    check_transaction_indexes,
+    find_unreplicated,
+    rebuild_producers,
+)
 from ..log.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from ..log.producer_snapshot import snapshot_offsets
 from ..log.producer_state import ProducerState
@@ -135,6 +139,14 @@ def load_log(
         log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
         producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
+    find_unreplicated(
+        files,
+        directory,
+        segments,
+        producers,
+        high_watermark=hints.high_watermark,
+        log_end_offset=log_end_offset,
+    )
     doubted = recovery.doubted if recovery else ()
     report.indexes_rebuilt += check_transaction_indexes(
         files, directory, segments, infos.values(), doubted

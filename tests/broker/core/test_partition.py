@@ -10,8 +10,18 @@ from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import NO_LEADER, PartitionState
 from odradek.protocol.errors import BadChecksum, ErrorCode, Refused
-from odradek.protocol.records import Record, build_batch, read_header
-from tests.storage.support import new_log
+from odradek.protocol.records import (
+    Marker,
+    MarkerType,
+    Record,
+    build_batch,
+    iter_records,
+    read_header,
+    read_marker,
+)
+from odradek.storage.errors import ProducerError
+from odradek.storage.log.producer_state import ProducerState
+from tests.storage.support import new_log, read_bytes
 from tests.support.messages import batch_of
 
 STATE = PartitionState(
@@ -285,3 +295,83 @@ def test_a_follower_deletes_nothing_above_its_high_watermark(tmp_path: Path) -> 
     assert (partition.log.high_watermark, partition.log.log_start_offset) == (1, 1)
     partition.take_offsets(2, 2)
     assert (partition.log.high_watermark, partition.log.log_start_offset) == (2, 2)
+
+
+def transactional(base_sequence: int, producer_epoch: int = 3) -> memoryview:
+    return memoryview(
+        build_batch(
+            [Record(0, 0, None, b"v")],
+            producer_id=7,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=True,
+        )
+    )
+
+
+def end_transaction(
+    partition: Partition, producer_epoch: int = 3, coordinator_epoch: int = 9
+) -> int:
+    marker = Marker(MarkerType.COMMIT, coordinator_epoch)
+    return partition.append_marker(
+        marker, producer_id=7, producer_epoch=producer_epoch, wall_ms=1000
+    )
+
+
+def test_a_leader_appends_markers(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, isr=(1, 2), replicas=(1, 2))
+    log = partition.log
+    batch = transactional(0)
+    partition.append(batch, read_header(batch), wall_ms=0)
+    assert end_transaction(partition) == 2
+    by = FetchingReplica(2, is_alive=True, now_ms=0, lag_max_ms=10_000)
+    stable = []
+    for offset in (1, 2):
+        partition.follower_fetched(by, offset, 0)
+        stable.append(log.last_stable_offset)
+    assert stable == [0, 2]
+    assert end_transaction(partition, producer_epoch=4) == 3, "also without a transaction"
+    entry = log.producers.entry(7)
+    assert entry is not None
+    assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (4, 9, 1000)
+    (record,) = iter_records(read_bytes(log, 1)[:78], size_bytes_max=100)
+    assert read_marker(record) == (MarkerType.COMMIT, 9)
+
+
+def test_a_marker_that_must_not_be_appended(tmp_path: Path) -> None:
+    partition = partition_of(tmp_path, isr=(1, 2), replicas=(1, 2))
+    end_transaction(partition)
+    for epochs, code in (
+        ((2, 9), ErrorCode.INVALID_PRODUCER_EPOCH),
+        ((3, 8), ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ):
+        with pytest.raises(ProducerError) as error:
+            end_transaction(partition, *epochs)
+        assert error.value.code == code
+    partition.config.min_insync_replicas = 2
+    partition.become(partition.state._replace(isr=(1,), partition_epoch=1), 0)
+    with pytest.raises(Refused) as refused:
+        end_transaction(partition)
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    partition.become(STATE._replace(leader=2, leader_epoch=6, partition_epoch=2), 0)
+    with pytest.raises(Refused) as refused:
+        end_transaction(partition)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_follower_takes_what_its_leader_took(tmp_path: Path) -> None:
+    """Also what it would refuse: its own producer state may know less, or more."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    leader = partition_of(tmp_path / "1", isr=(1, 2), replicas=(1, 2))
+    follower = partition_of(tmp_path / "2", node_id=2, isr=(1, 2), replicas=(1, 2))
+    for base_sequence, producer_epoch in ((0, 3), (7, 3), (0, 1)):
+        batch = transactional(base_sequence, producer_epoch)
+        leader.append(batch, read_header(batch), wall_ms=0)
+    end_transaction(leader, coordinator_epoch=9)
+    leader.log.producers = ProducerState()
+    end_transaction(leader, producer_epoch=1, coordinator_epoch=2)
+    data = read_bytes(leader.log, 0)
+    assert follower.append_fetched(memoryview(data), wall_ms=0).offset_end == 5
+    assert read_bytes(follower.log, 0) == data

@@ -4,7 +4,9 @@ from odradek.protocol.messages.k61_describe_producers import (
     PartitionResponse,
     TopicRequest,
 )
+from odradek.protocol.records import Marker, MarkerType
 from tests.broker.running import RunningBroker, on_broker
+from tests.storage.log.test_txn_index import Producers
 from tests.support.client import Client
 from tests.support.messages import batch_of, error_codes
 
@@ -47,5 +49,22 @@ async def test_what_cannot_be_described(broker: RunningBroker) -> None:
     assert error_codes(await describe(client, "absent", 0)) == [unknown]
     for bad in ("a b", ""):
         assert error_codes(await describe(client, bad, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
-    broker.node.replicas.partitions["t", 0].is_leader = False
-    assert error_codes(await describe(client, "t", 0)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+@on_broker(both=False)
+async def test_a_follower_answers_too(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    partition = broker.node.replicas.partitions["t", 0]
+    producers = Producers(partition.log)
+    producers.write(7, b"a")
+    partition.append_marker(
+        Marker(MarkerType.COMMIT, 5), producer_id=8, producer_epoch=1, wall_ms=TIMESTAMP
+    )
+    partition.is_leader = False
+    (found,) = await describe(client, "t", 0)
+    assert found.error_code == ErrorCode.NONE
+    assert [
+        (p.producer_id, p.last_sequence, p.coordinator_epoch, p.current_txn_start_offset)
+        for p in found.active_producers
+    ] == [(7, 0, -1, 0), (8, -1, 5, -1)]

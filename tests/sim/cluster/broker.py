@@ -9,6 +9,7 @@ say, follows and leads, and asks the controller for other in-sync sets.
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from operator import ge
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
@@ -457,18 +458,18 @@ class SimBroker:
                 self._fetchers.follow(key, partition)
 
     def _watch(self, partition: Partition) -> None:
-        """Look at its high watermark whenever it moves."""
+        """Look at its high watermark and last stable offset whenever they move."""
         if partition not in self._watchers:
-            promises = self.promises
-            known = (-1, 0)
+            known = (-1, 0, 0)
 
             def moved() -> None:
                 nonlocal known
                 if partition.is_leader:
-                    now = partition.state.leader_epoch, partition.log.high_watermark
-                    assert now >= known, "no high watermark goes back within a leader epoch"
+                    log, epoch = partition.log, partition.state.leader_epoch
+                    now = epoch, log.high_watermark, log.last_stable_offset
+                    assert epoch > known[0] or all(map(ge, now, known)), "no offset goes back"
                     known = now
-                    promises.committed(partition)
+                    self.promises.committed(partition)
 
             self._watchers[partition] = moved
         partition.waiters.add(self._watchers[partition])

@@ -1,4 +1,8 @@
-"""Clients of a simulated cluster: they write with acks=all or 1, and read on where they were."""
+"""Clients of a simulated cluster: they write with acks=all or 1, and read on where they were.
+
+Every other batch belongs to a transaction of one of three producers.  One who has one in a
+partition may end it there, whoever has led when it began.
+"""
 
 # mypy: disable-error-code="func-returns-value, return, return-value, misc"
 
@@ -10,7 +14,7 @@ from odradek.broker.core.partition import Partition
 from odradek.broker.handlers.delayed_produce import Appended, DelayedProduce
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
-from odradek.protocol.records import Record, build_batch, read_header
+from odradek.protocol.records import Marker, MarkerType, Record, build_batch, read_header
 from odradek.storage.errors import StorageError
 
 from .promises import Id, Promises
@@ -74,11 +78,20 @@ class Clients:
         self._values += 1
         batch = memoryview(self._batch())
         header = read_header(batch)
+        wall_ms, producer_id = self._world.wall_ms(), header.producer_id
+        entry = partition.log.producers.entry(producer_id)
+        has_begun = entry is not None and entry.transaction_first_offset >= 0
         try:
             partition.check_leader()
             if acks_all:
                 partition.check_enough_replicas()
-            partition.append(batch, header, wall_ms=self._world.wall_ms())
+            if has_begun and self._values % 4 == 0:
+                marker = Marker(MarkerType(self._values // 4 % 2), coordinator_epoch=0)
+                partition.append_marker(
+                    marker, producer_id=producer_id, producer_epoch=0, wall_ms=wall_ms
+                )
+            else:
+                partition.append(batch, header, wall_ms=wall_ms)
         except Refused:
             return None
         except StorageError as error:
@@ -92,7 +105,16 @@ class Clients:
         count = self._world.random.choice((1, 1, 1, 3))
         now_ms = self._world.wall_ms()
         value = b"%d" % self._values
-        return build_batch([Record(index, now_ms, None, value) for index in range(count)])
+        records = [Record(index, now_ms, None, value) for index in range(count)]
+        if self._values % 2:
+            return build_batch(records)
+        return build_batch(
+            records,
+            producer_id=self._values % 3,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
 
     def _promise(self, partition: Partition, offset_end: int) -> None:
         """As the Produce handler answers."""

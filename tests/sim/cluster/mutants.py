@@ -33,6 +33,7 @@ from odradek.storage.log import segment_scan
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
+from odradek.storage.log.transactions import Transactions
 from tests.sim.mutating import Mutants, nothing, put
 
 from . import fetching
@@ -300,6 +301,27 @@ def _believe_the_checkpoint(patches: ExitStack) -> None:
         self._high_watermark = max(self._high_watermark, offset)
 
     put(patches, Log, "high_watermark", property(prior.fget, believe))
+
+
+@MUTANTS.add
+def _pass_markers_that_are_not_replicated(patches: ExitStack) -> None:
+    """A transaction is stable once its marker is in the log."""
+
+    def end(self: Transactions, producer_id: int, marker_offset: int) -> None:
+        before(self, producer_id, marker_offset)
+        self.replicated(marker_offset + 1)
+
+    before = put(patches, Transactions, "end", end)
+
+
+@MUTANTS.add
+def _forget_unreplicated_markers_in_a_cut(patches: ExitStack) -> None:
+    """As Kafka: after a cut only open transactions are known."""
+
+    def take(self: Transactions, other: Transactions, offset_end: int) -> None:
+        before(self, Transactions(), offset_end)
+
+    before = put(patches, Transactions, "take_unreplicated", take)
 
 
 @MUTANTS.add

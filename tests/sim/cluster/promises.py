@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.broker.core.partition import Partition
 from odradek.broker.core.partition_state import PartitionState, TopicPartition
-from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES, LENGTH_OVERHEAD_BYTES
+from odradek.protocol.records.batch import (
+    HEADER,
+    HEADER_SIZE_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    read_header,
+)
 from odradek.storage.log.checkpoint import parse_partition_metadata, render_partition_metadata
 
 from .store import ClusterStore
@@ -35,10 +40,12 @@ STALE_MS: Final = 1500
 class Kept:
     """What is committed of one partition."""
 
-    __slots__ = ("batches", "data", "marks", "offset_end", "position_of")
+    __slots__ = ("_open", "data", "marks", "offset_end", "position_of")
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self._open: dict[int, int] = {}
+        """Where the transactions begin of which no marker is committed, by producer id."""
         self.offset_end = 0
         self.position_of = {0: 0}
         """Where the batch with this offset begins."""
@@ -54,6 +61,7 @@ class Kept:
             )
             if end > offset_end:
                 break
+            self._note(raw, position)
             self.offset_end = end
             self.position_of[end] = position_end
             position = position_end
@@ -72,6 +80,21 @@ class Kept:
             del self.position_of[offset]
         del self.data[position:]
         self.offset_end = offset
+        self._open.clear()
+        for start in sorted(self.position_of.values())[:-1]:
+            self._note(self.data, start)
+
+    def _note(self, raw: bytes | bytearray, position: int) -> None:
+        header = read_header(raw, position)
+        if header.is_control:
+            self._open.pop(header.producer_id, None)
+        elif header.is_transactional:
+            self._open.setdefault(header.producer_id, header.base_offset)
+
+    @property
+    def stable_offset(self) -> int:
+        """The last stable offset of who knows that all of this is committed."""
+        return min(self._open.values(), default=self.offset_end)
 
     def due(self, leader_epoch: int) -> int:
         """How many bytes a leader of this epoch has to have."""
@@ -283,6 +306,7 @@ class Promises:
         raw = self._brokers[partition.node_id].log_bytes(state) or b""
         assert raw.startswith(kept.data), f"a leader commits other records: {state}"
         kept.add(raw, high_watermark, state.leader_epoch)
+        assert partition.log.last_stable_offset == kept.stable_offset
         stored = self._store.states.get(state.key)
         if stored is not None and self._store.topics[state.topic].topic_id == state.topic_id:
             self._check_members(state._replace(isr=stored.isr))
@@ -309,6 +333,7 @@ class Promises:
         assert raw[:position] == kept.data[:position], (
             f"the log of broker {partition.node_id} differs below {high_watermark}: {state}"
         )
+        assert high_watermark < kept.offset_end or kept_log.last_stable_offset == kept.stable_offset
 
     def acknowledged(self, partition: Partition, offset_end: int, min_isr: int) -> None:
         """A client hears that acks=all was fulfilled.

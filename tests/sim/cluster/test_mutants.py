@@ -16,8 +16,8 @@ FIRST_SEED: Final[dict[str, int]] = {
     "cut_where_the_leader_says": 78,
     "skip_epochs_without_records": 78,
     "forget_to_flush": 63,
-    "take_answers_of_earlier_leaders": 27,
-    "truncate_by_high_watermark": 14,
+    "take_answers_of_earlier_leaders": 5,
+    "truncate_by_high_watermark": 16,
 }
 """Where a bug shows that shows rarely; should it not show there any more, all are tried."""
 

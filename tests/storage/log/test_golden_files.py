@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from odradek.protocol.records import Record, build_batch, iter_batches, iter_records
+from odradek.protocol.records import (
+    Record,
+    build_batch,
+    control_batch,
+    iter_batches,
+    iter_records,
+    read_marker,
+)
 from odradek.protocol.records.batch import HEADER, HEADER_SIZE_BYTES
 from odradek.storage.directory.meta_properties import read_meta_properties, render_meta_properties
 from odradek.storage.files import RealFileSystem
@@ -45,6 +52,19 @@ def segment_again(data: bytes) -> bytes:
         batch = memoryview(data)[position : position + header.size_bytes]
         if header.codec or not header.record_count:
             again += HEADER.pack(*header) + batch[HEADER_SIZE_BYTES:]
+            continue
+        if header.is_control and not header.has_delete_horizon:
+            (record,) = iter_records(batch, header, size_bytes_max=100)
+            marker = read_marker(record)
+            again += control_batch(
+                marker.type,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp=header.max_timestamp,
+                base_offset=header.base_offset,
+                leader_epoch=header.partition_leader_epoch,
+            )
             continue
         records = [
             Record(r.offset, r.timestamp, r.key, r.value, r.headers)
@@ -125,7 +145,7 @@ def rebuilt(directory: Path) -> dict[str, bytes]:
         def note(header, batch, aborted=aborted):  # type: ignore[no-untyped-def]
             ended = producers.note(header, batch, header.base_offset, header.max_timestamp)
             if ended is not None and ended.is_aborted:
-                first_open = producers.open_transaction_first_offset()
+                first_open = producers.transactions.first_open_offset()
                 stable = ended.last_offset + 1 if first_open is None else first_open
                 fields = ended.producer_id, ended.first_offset, ended.last_offset, stable
                 aborted += encode_aborted(AbortedTransaction(*fields))

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import BatchHeader, MarkerType, control_batch, read_header
+from odradek.protocol.records import (
+    TRANSACTIONAL,
+    BatchHeader,
+    Marker,
+    MarkerType,
+    control_batch,
+    read_header,
+)
 from odradek.storage.errors import ProducerError
 from odradek.storage.log.producer_snapshot import decode_snapshot, encode_snapshot
 from odradek.storage.log.producer_state import KeptBatch, ProducerEntry, ProducerState
@@ -105,24 +112,28 @@ def test_only_an_older_epoch_is_refused_to_a_coordinator() -> None:
     assert error.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def marker_of(producer_epoch: int) -> bytearray:
+def marker_of(producer_epoch: int, coordinator_epoch: int = 3) -> bytearray:
     return control_batch(
         MarkerType.ABORT,
         producer_id=7,
         producer_epoch=producer_epoch,
-        coordinator_epoch=3,
+        coordinator_epoch=coordinator_epoch,
         timestamp=5000,
     )
 
 
+def transactional(header: BatchHeader) -> BatchHeader:
+    return header._replace(attributes=TRANSACTIONAL)
+
+
 def test_a_marker_ends_a_transaction_and_keeps_the_sequences() -> None:
     partition = Partition()
-    header = header_of(0, 5)._replace(attributes=0x10)
+    header = transactional(header_of(0, 5))
     partition.append(header)
-    assert partition.state.open_transaction_first_offset() == 100
+    assert partition.state.transactions.first_open_offset() == 100
     marker = marker_of(producer_epoch=0)
     partition.state.note(read_header(marker), marker, 105, 5000)
-    assert partition.state.open_transaction_first_offset() is None
+    assert partition.state.transactions.first_open_offset() is None
     entry = partition.state.entry(7)
     assert entry is not None
     assert (entry.coordinator_epoch, entry.last_timestamp, entry.last_sequence) == (3, 5000, 4)
@@ -139,13 +150,64 @@ def test_a_marker_of_a_new_epoch_forgets_the_sequences() -> None:
     partition.append(header_of(0, producer_epoch=1))
 
 
+def test_transactional_batches_are_checked_as_idempotent_ones() -> None:
+    partition = Partition()
+    partition.append(transactional(header_of(0, 2)))
+    duplicate = partition.state.check(transactional(header_of(0, 2)))
+    assert duplicate == (100, 101, 1000)
+    refusal = partition.refusal(transactional(header_of(3)))
+    assert refusal is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    partition.append(transactional(header_of(2)))
+    partition.append(transactional(header_of(0, producer_epoch=1)))
+    refusal = partition.refusal(transactional(header_of(1)))
+    assert refusal is ErrorCode.INVALID_PRODUCER_EPOCH
+    entry = partition.state.entry(7)
+    assert entry is not None
+    assert entry.transaction_first_offset == 100, "a new epoch alone ends no transaction"
+
+
+def test_a_producer_writes_nothing_else_while_its_transaction_is_open() -> None:
+    partition = Partition()
+    partition.append(transactional(header_of(0)))
+    assert partition.refusal(header_of(1)) is ErrorCode.INVALID_TXN_STATE
+    assert partition.refusal(header_of(0, producer_epoch=1)) is ErrorCode.INVALID_TXN_STATE
+    assert partition.refusal(header_of(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert partition.state.check(header_of(0)) is not None, "a duplicate is none of it"
+    marker = marker_of(producer_epoch=0)
+    partition.state.note(read_header(marker), marker, 101, 5000)
+    partition.append(header_of(1))
+
+
+def test_an_outdated_marker_is_refused() -> None:
+    partition = Partition()
+
+    def refusal(producer_epoch: int, coordinator_epoch: int) -> ErrorCode:
+        header = read_header(marker_of(producer_epoch))
+        try:
+            partition.state.check_marker(header, Marker(MarkerType.ABORT, coordinator_epoch))
+        except ProducerError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    assert refusal(0, 0) is ErrorCode.NONE, "the producer wrote nothing here"
+    partition.append(transactional(header_of(0, producer_epoch=1)))
+    assert refusal(1, 0) is ErrorCode.NONE
+    marker = marker_of(producer_epoch=2, coordinator_epoch=3)
+    partition.state.note(read_header(marker), marker, 101, 5000)
+    assert refusal(2, 3) is ErrorCode.NONE, "it may come twice"
+    assert refusal(3, 4) is ErrorCode.NONE
+    assert refusal(2, 2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert refusal(1, 3) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(1, 2) is ErrorCode.INVALID_PRODUCER_EPOCH, "it is looked at first"
+
+
 def test_silent_producers_expire_but_not_in_a_transaction() -> None:
     partition = Partition()
     partition.append(header_of(0))
     assert partition.state.expire(1999, producer_id_expiration_ms=1000) == 0
     assert partition.state.expire(2000, producer_id_expiration_ms=1000) == 1
     assert len(partition.state) == 0
-    partition.append(header_of(0)._replace(attributes=0x10))
+    partition.append(transactional(header_of(0)))
     assert partition.state.expire(1 << 60, producer_id_expiration_ms=1000) == 0
 
 

@@ -7,10 +7,12 @@ import pytest
 from odradek.protocol.records import MarkerType, Record, build_batch, read_header
 from odradek.protocol.records.builder import control_batch
 from odradek.storage.errors import CorruptLog, DiskFull
+from odradek.storage.log import reader
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_config import LogConfig
 from odradek.storage.log.log_file import Bytes, LogFile
 from odradek.storage.log.txn_index import (
+    TXN_ENTRY,
     AbortedTransaction,
     TransactionIndex,
     decode_aborted,
@@ -91,7 +93,7 @@ def test_the_last_stable_offset_is_not_above_the_high_watermark(tmp_path: Path) 
     producers.write(1, b"a")
     producers.end(1, COMMIT)
     producers.write(2, b"b")
-    for high_watermark, expected in ((0, 0), (1, 1), (2, 2), (3, 2)):
+    for high_watermark, expected in ((0, 0), (1, 0), (2, 2), (3, 2)):
         log.high_watermark = high_watermark
         assert log.last_stable_offset == expected
     log.advance_log_start(3)
@@ -123,6 +125,35 @@ def test_recovery_makes_the_same_index(tmp_path: Path, segment_bytes: int) -> No
     assert {n: d for n, d in after.items() if n.endswith(".txnindex") and d} == {
         n: d for n, d in before.items() if n.endswith(".txnindex")
     }
+
+
+def test_entries_are_decoded_once_and_only_so_many_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(tmp_path, LogConfig(segment_bytes=100))
+    producers = Producers(log)
+    for _ in range(20):
+        producers.write(1, b"a")
+        producers.end(1, ABORT)
+    log.close()
+    log = reload(log)
+    indexes = [segment.txn_index for segment in log.segments if not segment.txn_index.is_empty]
+    assert len(indexes) == 20
+    assert not any(index.is_decoded for index in indexes)
+    with monkeypatch.context() as patches:
+        patches.setattr(reader, "DECODED_BYTES_MAX", 5 * TXN_ENTRY.size)
+        for offset in (0, 4, 8, 12, 30):
+            assert len(log.aborted_transactions(offset, offset + 4)) == 2
+            assert sum(index.is_decoded for index in indexes) <= 5
+        assert indexes[15].is_decoded
+
+        def read(*_: object) -> bytes:
+            raise AssertionError("it was decoded before")
+
+        patches.setattr(LogFile, "pread", read)
+        assert len(log.aborted_transactions(30, 34)) == 2
+    log.reader.forget()
+    assert not any(index.is_decoded for index in indexes)
 
 
 def test_a_truncation_takes_the_aborts_with_it(tmp_path: Path) -> None:
@@ -157,7 +188,7 @@ def test_an_abort_that_a_full_disk_fails_can_be_written_again(
     monkeypatch.undo()
     assert log.log_end_offset == 1
     assert log.aborted_transactions(0, 10) == []
-    assert log.producers.open_transaction_first_offset() == 0
+    assert log.producers.transactions.first_open_offset() == 0
     assert producers.end(1, ABORT) == 1
     assert log.aborted_transactions(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
 
