@@ -26,6 +26,8 @@ class Need(Enum):
     NOTHING = auto()
     BROKER = auto()
     """Another broker of the cluster."""
+    BROKER_TO_BATCH = auto()
+    """Another broker of the cluster, in the versions that carry several transactions."""
     BROKER_TO_FOLLOW = auto()
     """A client on a listener for brokers, if the request claims to come from a broker."""
 
@@ -123,7 +125,7 @@ APIS: Final[dict[int, Api]] = {
         Api(21, "DeleteRecords", last=2, flexible=2),
         Api(22, "InitProducerId", last=5, flexible=2),
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
-        Api(24, "AddPartitionsToTxn", last=5, flexible=3, need=Need.BROKER),
+        Api(24, "AddPartitionsToTxn", last=5, flexible=3, need=Need.BROKER_TO_BATCH),
         Api(25, "AddOffsetsToTxn", last=4, flexible=3),
         Api(26, "EndTxn", last=4, flexible=3),
         Api(27, "WriteTxnMarkers", last=1, flexible=1),

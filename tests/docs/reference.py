@@ -24,14 +24,11 @@ MADE: Final = "<!-- Made by `make docs`; do not edit. -->"
 SENDERS: Final = {
     Need.NOTHING: "clients",
     Need.BROKER: "brokers",
+    Need.BROKER_TO_BATCH: "clients; from v4 on brokers",
     Need.BROKER_TO_FOLLOW: "clients; followers are brokers",
 }
 NOT_SERVED: Final = {
     17: "SaslHandshake",
-    24: "AddPartitionsToTxn",
-    25: "AddOffsetsToTxn",
-    26: "EndTxn",
-    27: "WriteTxnMarkers",
     29: "DescribeAcls",
     30: "CreateAcls",
     31: "DeleteAcls",
@@ -44,8 +41,6 @@ NOT_SERVED: Final = {
     51: "AlterUserScramCredentials",
     57: "UpdateFeatures",
     58: "Envelope",
-    65: "DescribeTransactions",
-    66: "ListTransactions",
 }
 """APIs of Apache Kafka 3.9 in ZooKeeper mode that Odradek does not serve."""
 APIS_INTRODUCTION: Final = """\
