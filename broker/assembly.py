@@ -71,6 +71,7 @@ def assemble(
         control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,
         replicator=replicator,
+        tasks=tasks,
     )
     sessions = local.fetch_sessions.slots
     local.metrics.add_gauges(

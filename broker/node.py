@@ -10,6 +10,7 @@ from .core.partition import Partition
 from .local_broker import LocalBroker
 from .net.eager_future import SettledAnswers
 from .replication.nearest_replica import NearestReplica
+from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
     from .administration.client_quotas import ClientQuotas
@@ -37,6 +38,7 @@ class Node:
         control: "ControlRequests",
         controller: "ClusterController",
         replicator: "Replicator",
+        tasks: TaskSupervisor,
     ) -> None:
         config = local.config
         self.local = local
@@ -59,6 +61,7 @@ class Node:
         self.control = control
         self.controller = controller
         self.replicator = replicator
+        self.tasks = tasks
         self.loggers = Loggers()
         self.settled_answers = SettledAnswers()
         self.nearest_replica = NearestReplica.configured(

@@ -193,6 +193,7 @@ class Replicating:
             control=absent,
             controller=absent,
             replicator=self.replicator,
+            tasks=self.tasks,
         )
         self.replicas.on_log_dir_failed = self.replicator.stopped
         self.tasks.spawn(self.replicator.run(), "lag")
