@@ -278,14 +278,3 @@ async def test_a_stop_waits_for_no_thread(broker: RunningBroker) -> None:
     threads = HeldThreads(broker)
     send(client, batch_of(LARGE))
     await until(lambda: threads.begun)  # the rest is what `on_broker` looks at
-
-
-@on_broker({"compression.type": "zstd"}, both=False)
-async def test_who_knows_no_zstd_is_told_so(broker: RunningBroker) -> None:
-    client = await broker.client()
-    await client.create_topic("t")
-    await client.append("t", batch_of(b"v"))
-    old, new = await client.fetch("t", version=9), await client.fetch("t", version=10)
-    assert (old.error_code, old.high_watermark) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1)
-    assert not old.records
-    assert (new.error_code, new.high_watermark) == (0, 1)
