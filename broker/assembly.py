@@ -30,6 +30,7 @@ from .peers.own import ask_self, call_self
 from .replication.replicator import Replicator
 from .tasks import TaskSupervisor
 from .transactions.coordinator import TransactionCoordinator
+from .transactions.verifier import Verifier
 
 
 def assemble(
@@ -77,10 +78,12 @@ def assemble(
         client_quotas=ClientQuotas(session),
         groups=groups,
         transactions=transactions,
+        verifier=Verifier(local, tasks, peers, transactions),
         producer_ids=producer_ids,
         control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,
         replicator=replicator,
+        tasks=tasks,
     )
     sessions = local.fetch_sessions.slots
     local.metrics.add_gauges(

@@ -10,6 +10,7 @@ from .core.partition import Partition
 from .local_broker import LocalBroker
 from .net.eager_future import SettledAnswers
 from .replication.nearest_replica import NearestReplica
+from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
     from .administration.client_quotas import ClientQuotas
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .member.producer_ids import ProducerIds
     from .replication.replicator import Replicator
     from .transactions.coordinator import TransactionCoordinator
+    from .transactions.verifier import Verifier
 
 
 class Node:
@@ -35,10 +37,12 @@ class Node:
         client_quotas: "ClientQuotas",
         groups: "GroupCoordinator",
         transactions: "TransactionCoordinator",
+        verifier: "Verifier",
         producer_ids: "ProducerIds",
         control: "ControlRequests",
         controller: "ClusterController",
         replicator: "Replicator",
+        tasks: TaskSupervisor,
     ) -> None:
         config = local.config
         self.local = local
@@ -58,10 +62,12 @@ class Node:
         self.client_quotas = client_quotas
         self.groups = groups
         self.transactions = transactions
+        self.verifier = verifier
         self.producer_ids = producer_ids
         self.control = control
         self.controller = controller
         self.replicator = replicator
+        self.tasks = tasks
         self.loggers = Loggers()
         self.settled_answers = SettledAnswers()
         self.nearest_replica = NearestReplica.configured(

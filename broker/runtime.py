@@ -7,6 +7,7 @@ the production code with a virtual clock, a seeded random source, a fake disk an
 
 import asyncio
 import contextlib
+import os
 import random
 import resource
 import time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 OFFLOAD_THREADS_MAX = 4
 WRITE_THREADS_MAX = 4
+COMPRESS_THREADS_MAX = max(1, (os.cpu_count() or 2) // 2)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -53,7 +55,7 @@ class SystemClock:
 
 class Offload(Protocol):
     """Runs a blocking function outside the event loop: fsync, unlink, a cold read, a SQLite commit,
-    a large write.
+    a large write, the compression of a large batch.
 
     Only for calls that release the GIL; Python-heavy work belongs in a child process.  The caller
     must await the result at once: an implementation may start the call immediately (threads) or
@@ -113,6 +115,9 @@ class Runtime:
     write_offload: Offload | None = None
     """The followers' own threads, so that no replica falls behind due to slow flushes and cold
     reads. None: they share `offload`."""
+    compress_offload: Offload | None = None
+    """Threads that compress batches, so that no flush waits behind them, and that leave processors
+    to everything else. None: they share `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
     """The times of the calling thread."""
     boot_id: Callable[[], str | None] = lambda: None
@@ -134,13 +139,15 @@ class Runtime:
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
             write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
+            compress_offload=ThreadOffload("odradek-compress", threads_max=COMPRESS_THREADS_MAX),
             thread_times=_thread_times,
             boot_id=_boot_id,
         )
 
     def close(self) -> None:
         """End the threads that were started.  Blocks until they have finished their work."""
-        for offload in (self.offload, self.store_offload, self.write_offload):
+        offloads = self.offload, self.store_offload, self.write_offload, self.compress_offload
+        for offload in offloads:
             if isinstance(offload, ThreadOffload):
                 offload.close()
 

@@ -293,6 +293,7 @@ class Broker:
         self._stack.callback(node.loggers.reset_all)
         self._stack.callback(node.groups.close)
         self._stack.callback(node.transactions.close)
+        self._stack.callback(node.verifier.close)
         for data_dir in log_dirs.online:
             for plan in data_dir.deleted_plans():
                 replicas.deletions.add(plan, config.log_segment_delete_delay_ms)

@@ -62,15 +62,19 @@ class TaskSupervisor:
         task.add_done_callback(self._tasks.pop)
         return task
 
-    async def finish(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Await work that continues even if the caller is cancelled: only `close` cancels it.
+    def finish(self, coroutine: Coroutine[object, object, T]) -> Coroutine[object, object, T]:
+        """Start work that continues even if its caller is cancelled: only `close` cancels it.
 
-        Raises: what the work raises; if the caller was cancelled, that is logged instead, except
-        Refused.
+        Awaiting raises what the work raises; if the caller was cancelled, that is logged instead,
+        except Refused.
         """
         task = asyncio.create_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
+        return self._finished(task)
+
+    @staticmethod
+    async def _finished(task: asyncio.Task[T]) -> T:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

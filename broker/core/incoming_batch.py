@@ -17,6 +17,7 @@ from odradek.protocol.errors import (
     Truncated,
     UnsupportedVersion,
 )
+from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import (
     CONTROL,
     LENGTH_OVERHEAD_BYTES,
@@ -29,13 +30,18 @@ from odradek.protocol.records import (
     check_crc,
     iter_records,
     read_header,
+    recompressed,
     set_create_time,
     validate_records,
 )
 
+from ..settings.compression import Compression
 from ..settings.topic_config import TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1000
+QUICK_BYTES_MAX: Final = 64 << 10
+THOROUGH_QUICK_BYTES_MAX: Final = 4 << 10
+_QUICK_LEVEL_MAX: Final = {Codec.LZ4: 9, Codec.ZSTD: 5}  # above it is ten times the work and more
 _ZSTD_VERSION_FIRST: Final = 7  # of Produce
 _LENGTH_POSITION: Final = 8
 _MAGIC_POSITION: Final = 16
@@ -101,32 +107,26 @@ def check_batch(
     *,
     wall_ms: int,
     decompressed_bytes_max: int,
-) -> BatchHeader:
+) -> tuple[BatchHeader, int]:
     """Check a batch, correct its largest timestamp, and return the resulting header.
 
+    Also return the size of its records, decompressed.
     Raises: Refused, RefusedRecords.
     """
     size_bytes = len(batch)
     if header.base_offset != 0:
         raise Refused(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset}, not 0")
-    if size_bytes > config.max_message_bytes:
-        raise Refused(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {size_bytes} bytes, allowed are {config.max_message_bytes}",
-        )
+    _check_message_size(size_bytes, config)
     try:
         check_crc(batch, header)
     except (BadChecksum, Truncated) as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    if size_bytes > config.segment_bytes:
-        raise Refused(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the batch has {size_bytes} bytes, a segment {config.segment_bytes}",
-        )
+    if size_bytes > config.segment_bytes and recompression(header, config) is None:
+        raise _larger_than_a_segment(size_bytes, config)
     if header.attributes & _TO_CHECK or header.producer_id >= 0:
         _check_producer(header)
     try:
-        timestamps = validate_records(
+        found = validate_records(
             batch,
             header,
             size_bytes_max=decompressed_bytes_max,
@@ -143,16 +143,68 @@ def check_batch(
     if config.is_log_append_time:
         if header.is_log_append_time:
             _refuse_append_time(header.record_count)
-        return header  # the log sets the time when it appends
+        return header, found.size_bytes  # the log sets the time when it appends
     earliest = wall_ms - config.message_timestamp_before_max_ms
     latest = wall_ms + config.message_timestamp_after_max_ms
-    if timestamps.min_timestamp < earliest or timestamps.max_timestamp > latest:
+    if found.min_timestamp < earliest or found.max_timestamp > latest:
         _check_timestamps(batch, header, earliest, latest, decompressed_bytes_max)
-    max_timestamp = max(timestamps.max_timestamp, NO_TIMESTAMP)
+    max_timestamp = max(found.max_timestamp, NO_TIMESTAMP)
     if header.max_timestamp != max_timestamp or header.is_log_append_time:
         set_create_time(batch, max_timestamp)
-        return read_header(batch)
-    return header
+        return read_header(batch), found.size_bytes
+    return header, found.size_bytes
+
+
+def recompression(header: BatchHeader, config: TopicConfig) -> Compression | None:
+    """How the topic stores the batch, if its codec is another one; the level alone changes nothing.
+
+    Source: LogValidator of Kafka 3.9.
+    """
+    compression = config.compression
+    is_as_sent = compression is None or compression.codec == header.codec
+    return None if is_as_sent else compression
+
+
+def is_quick(compression: Compression, records_bytes: int) -> bool:
+    """Whether compressing so many bytes may hold up everything else: it takes 1 ms at most."""
+    codec, level = compression
+    if level is not None and level > _QUICK_LEVEL_MAX.get(codec, level):
+        return records_bytes <= THOROUGH_QUICK_BYTES_MAX
+    return records_bytes <= QUICK_BYTES_MAX
+
+
+def recompress(
+    batch: Buffer, header: BatchHeader, compression: Compression, decompressed_bytes_max: int
+) -> tuple[memoryview, BatchHeader]:
+    """A checked batch as the topic stores it, and its header.  It may be done by a thread."""
+    codec, level = compression
+    stored = recompressed(batch, header, codec, level, size_bytes_max=decompressed_bytes_max)
+    return memoryview(stored), read_header(stored)
+
+
+def check_recompressed(header: BatchHeader, config: TopicConfig) -> None:
+    """Check the size that a batch has now.
+
+    Raises: Refused (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE).
+    """
+    _check_message_size(header.size_bytes, config)
+    if header.size_bytes > config.segment_bytes:
+        raise _larger_than_a_segment(header.size_bytes, config)
+
+
+def _check_message_size(size_bytes: int, config: TopicConfig) -> None:
+    if size_bytes > config.max_message_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size_bytes} bytes, allowed are {config.max_message_bytes}",
+        )
+
+
+def _larger_than_a_segment(size_bytes: int, config: TopicConfig) -> Refused:
+    return Refused(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"the batch has {size_bytes} bytes, a segment {config.segment_bytes}",
+    )
 
 
 def _refuse_append_time(record_count: int) -> None:

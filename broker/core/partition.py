@@ -23,6 +23,7 @@ from .followers import FetchingReplica, Follower
 from .isr import CommittedIsr, Isr, Outcome, PendingExpand, PendingShrink, Proposal, outcome_of
 from .partition_state import PartitionState
 from .replica import Replica
+from .verification_guards import VerificationGuards
 
 
 class Partition(Replica):
@@ -35,6 +36,7 @@ class Partition(Replica):
         "in_sync",
         "is_leader",
         "node_id",
+        "verification_guards",
     )
 
     def __init__(
@@ -58,6 +60,7 @@ class Partition(Replica):
         self.has_strangers = False
         """Whether an in-sync broker is no longer a replica, as when a reassignment ends. It may
         still be elected, so the high watermark does not move. In Kafka it does."""
+        self.verification_guards = VerificationGuards()
         self.epoch_start_offset = 0
         """The log end when this broker became the leader in this epoch."""
         self._take(state, now_ms, is_new_epoch=True)
@@ -78,6 +81,8 @@ class Partition(Replica):
 
     def _take(self, state: PartitionState, now_ms: int, *, is_new_epoch: bool) -> None:
         was_leader, known = self.is_leader, self.state
+        if is_new_epoch:
+            self.verification_guards.clear()
         leads = state.leader == self.node_id
         begins = leads and (is_new_epoch or not was_leader)
         if begins:
@@ -183,6 +188,7 @@ class Partition(Replica):
         )
         header = read_header(batch)
         self.log.producers.check_marker(header, marker)
+        self.verification_guards.drop(producer_id)
         return self.append(batch, header, wall_ms=wall_ms) + 1
 
     @property

@@ -5,8 +5,10 @@ handler of an API are imported at its first request.
 
 A handler is `handle(request, call, node)`. It returns the response, or None if there is nothing to
 answer (Produce with acks=0), or an awaitable of the response. Record views are released when
-`handle` returns, so an awaitable must copy what it still needs of them. Requests that a client has
-no right to send do not reach the handler: see `access.py`.
+`handle` returns, so an awaitable must copy what it still needs of them. A Produce whose answer is
+awaited holds up its connection, unless it is an `EagerFuture`: then it has appended, and the next
+one may follow. Requests that a client has no right to send do not reach the handler: see
+`access.py`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +19,7 @@ from typing import Any, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
-Answer = Message | Awaitable[Message] | None
+Answer = Message | Awaitable[Message | None] | None
 
 
 class Need(Enum):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest
+from odradek.protocol.records import Codec
 
 from ..core.fetch_reads import Lookup
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
@@ -14,6 +15,7 @@ from ..node import Node
 
 RECORDS_V2_VERSION_FIRST = 4
 SESSION_VERSION_FIRST = 7
+ZSTD_VERSION_FIRST = 10
 TOPIC_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 NO_EPOCH = -1
@@ -97,7 +99,22 @@ def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
         if is_follower:  # no follower uses these versions
             return _refusing(find, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return _refusing(find, ErrorCode.UNSUPPORTED_VERSION)
+    if version < ZSTD_VERSION_FIRST:
+        return _refusing_zstd(find)
     return find
+
+
+def _refusing_zstd(find: Lookup) -> Lookup:
+    """A lookup that refuses partitions whose topic stores zstd, by its settings, as in Kafka."""
+
+    def refuse(fetch: PartitionFetch) -> Partition:
+        partition = find(fetch)
+        compression = partition.config.compression
+        if compression is not None and compression.codec == Codec.ZSTD:
+            raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return partition
+
+    return refuse
 
 
 def _refusing(find: Lookup, code: ErrorCode) -> Lookup:

@@ -2,9 +2,12 @@
 
 Each partition gets its own result; a refused one does not prevent the others from being appended.
 Idempotent batches are checked against the producer's last ones. If nothing has to wait for a flush
-or for followers, the answer is immediate; otherwise it is delayed (delayed_produce.py).
+or for followers, the answer is immediate; otherwise it is delayed (delayed_produce.py). If a topic
+has a codec of its own, its batches are compressed first, large ones by a thread
+(waiting_produce.py).
 
-Transactional batches need a transactional id in the request, and all must be of one producer.
+Transactional batches need a transactional id in the request, and all must be of one producer. The
+first one of a transaction in a partition may have to wait for its coordinator (verification.py).
 
 Versions 0-2 carry older formats, which are not supported: every partition is answered
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
@@ -27,7 +30,15 @@ from odradek.protocol.messages.k00_produce import (
 from odradek.protocol.records import TRANSACTIONAL, BatchHeader, read_header
 from odradek.storage.errors import StorageError
 
-from ..core.incoming_batch import RefusedRecords, check_batch, read_only_batch
+from ..core.incoming_batch import (
+    RefusedRecords,
+    check_batch,
+    check_recompressed,
+    is_quick,
+    read_only_batch,
+    recompress,
+    recompression,
+)
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
@@ -35,6 +46,8 @@ from ..net.call import Call, CloseConnection
 from ..node import Node
 from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
+from .verification import Verdict, verification
+from .waiting_produce import Ready, WaitingBatch, append_when_ready
 
 RECORDS_V2_VERSION_FIRST = 3
 ADMIN_CLIENT_ID = "__admin_client"
@@ -51,18 +64,23 @@ _CODES_WITHOUT_LOG_START = frozenset(
 
 def handle(
     request: ProduceRequest, call: Call, node: Node
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append; with acks=0 nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
     appended: list[Appended] = []
+    waiting: list[WaitingBatch] = []
     refused = _refusal_of_all(request, call.version)
     for topic in request.topic_data:
-        results = []
+        results: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             if refused is not None:
                 results.append(_refused(data.index, refused))
                 continue
             result = _append(node, call, request, topic.name, data, appended)
+            if isinstance(result, WaitingBatch):
+                result.reserve(results)
+                waiting.append(result)
+                continue
             results.append(result)
             if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 _name_leader(response, topic.name, result, call, node)
@@ -70,6 +88,18 @@ def handle(
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
             )
+    if waiting:
+        return _append_later(waiting, request, response, appended, call, node)
+    return _answer(request, response, appended, call, node)
+
+
+def _answer(
+    request: ProduceRequest,
+    response: ProduceResponse,
+    appended: list[Appended],
+    call: Call,
+    node: Node,
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     if request.acks != 0:
         return _delayed(request, response, appended, call, node) if appended else response
     failed = [r for t in response.responses for r in t.partition_responses if r.error_code]
@@ -108,6 +138,29 @@ def _delayed(
     )
 
 
+def _append_later(
+    waiting: list[WaitingBatch],
+    request: ProduceRequest,
+    response: ProduceResponse,
+    appended: list[Appended],
+    call: Call,
+    node: Node,
+) -> Awaitable[ProduceResponse | None]:
+    def append(batch: WaitingBatch, ready: Ready | Refused) -> PartitionProduceResponse:
+        result = _append_ready(node, batch, ready, appended, acks_all=request.acks == -1)
+        if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leader(response, batch.topic, result, call, node)
+        return result
+
+    async def answer() -> ProduceResponse | None:
+        await appending
+        known = _answer(request, response, appended, call, node)
+        return await known if isinstance(known, Awaitable) else known
+
+    appending = node.tasks.finish(append_when_ready(waiting, append))
+    return answer()
+
+
 def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
     if request.acks not in (-1, 0, 1):
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -138,7 +191,7 @@ def _append(
     topic: str,
     data: PartitionProduceData,
     appended: list[Appended],
-) -> PartitionProduceResponse:
+) -> PartitionProduceResponse | WaitingBatch:
     partition = node.replicas.partitions.get((topic, data.index))
     if partition is None:
         return _unknown(node, topic, data.index)
@@ -157,38 +210,97 @@ def _append(
         partition.check_leader()
         if request.acks == -1:
             partition.check_enough_replicas()
-        return _append_to_leader(node, partition, batch, header, appended)
-    except RefusedRecords as refused:
-        result = _refused(data.index, refused, partition)
-        result.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in refused.record_errors
-        ]
-        return result
-    except Refused as refused:
-        return _refused(data.index, refused, partition)
-    except StorageError as error:
-        node.replicas.note_failure(error)
-        return _refused(data.index, Refused(code_of(error), str(error)), partition)
+        wall_ms, config = node.clock.wall_ms(), partition.config
+        header, records_bytes = check_batch(
+            batch,
+            header,
+            config,
+            wall_ms=wall_ms,
+            decompressed_bytes_max=node.decompressed_bytes_max,
+        )
+        if config.compression is not None or header.attributes & TRANSACTIONAL:
+            asked = verification(request.transactional_id, call.version, partition, header, node)
+            stored = _as_stored(node, partition, batch, header, records_bytes, asked)
+            if isinstance(stored, WaitingBatch):
+                return stored
+            batch, header = stored
+        return _append_checked(partition, batch, header, appended, wall_ms)
+    except (Refused, StorageError) as error:
+        return _failed(node, data.index, error, partition)
 
 
-def _append_to_leader(
+def _as_stored(
     node: Node,
     partition: Partition,
     batch: memoryview,
     header: BatchHeader,
+    records_bytes: int,
+    asked: Verdict | None,
+) -> Ready | WaitingBatch:
+    """The batch as its topic stores it, or what waits for that.  Raises: Refused."""
+    config = partition.config
+    compression = recompression(header, config)
+    bytes_max = node.decompressed_bytes_max
+    is_slow = compression is not None and not is_quick(compression, records_bytes)
+    if asked is None and not is_slow:
+        if compression is None:
+            return batch, header
+        stored = recompress(batch, header, compression, bytes_max)
+        check_recompressed(stored[1], config)
+        return stored
+    own = memoryview(bytearray(batch))
+    run = node.runtime.compress_offload or node.runtime.offload
+
+    async def prepare() -> Ready:
+        if asked is not None:
+            await asked
+        if compression is None:
+            return own, header
+        return await run(recompress, own, header, compression, bytes_max)
+
+    return WaitingBatch(partition, header, prepare)
+
+
+def _append_ready(
+    node: Node,
+    waited: WaitingBatch,
+    ready: Ready | Refused,
     appended: list[Appended],
+    *,
+    acks_all: bool,
 ) -> PartitionProduceResponse:
-    """Append a batch, unless it is a duplicate.  Raises: Refused, RefusedRecords, StorageError."""
-    wall_ms = node.clock.wall_ms()
+    """Append a batch that has waited, if that is still allowed."""
+    is_guarded = waited.ends_guarded()
+    partition = node.replicas.partitions.get((waited.topic, waited.index))
+    if partition is None:
+        return _unknown(node, waited.topic, waited.index)
+    try:
+        if isinstance(ready, Refused):
+            raise ready
+        batch, header = ready
+        partition.check_leader()
+        if acks_all:
+            partition.check_enough_replicas()
+        check_recompressed(header, partition.config)
+        producers = partition.log.producers
+        if not is_guarded and not producers.is_in_transaction(
+            header.producer_id, header.producer_epoch
+        ):
+            raise Refused(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
+        return _append_checked(partition, batch, header, appended, node.clock.wall_ms())
+    except (Refused, StorageError) as error:
+        return _failed(node, waited.index, error, partition)
+
+
+def _append_checked(
+    partition: Partition,
+    batch: memoryview,
+    header: BatchHeader,
+    appended: list[Appended],
+    wall_ms: int,
+) -> PartitionProduceResponse:
+    """Append a batch, unless it is a duplicate.  Raises: Refused, StorageError."""
     log, config = partition.log, partition.config
-    header = check_batch(
-        batch,
-        header,
-        config,
-        wall_ms=wall_ms,
-        decompressed_bytes_max=node.decompressed_bytes_max,
-    )
     duplicate = log.producers.check(header) if header.producer_id >= 0 else None
     if duplicate is None:
         base_offset = partition.append(batch, header, wall_ms=wall_ms)
@@ -228,6 +340,22 @@ def _name_leader(
 def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
     code = node.code_for_absent(topic, index)
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _failed(
+    node: Node, index: int, error: Refused | StorageError, partition: Partition
+) -> PartitionProduceResponse:
+    """The result of a partition whose log was used."""
+    if isinstance(error, StorageError):
+        node.replicas.note_failure(error)
+        error = Refused(code_of(error), str(error))
+    result = _refused(index, error, partition)
+    if isinstance(error, RefusedRecords):
+        result.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.record_errors
+        ]
+    return result
 
 
 def _refused(

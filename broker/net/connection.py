@@ -71,6 +71,14 @@ class Connection(ABC):
         """Note the software name that the client has given, for the log."""
         self.software = software
 
+    def keep_memory(self, size_bytes: int) -> None:
+        """Count the memory of a request that has copied what it needs later."""
+        self._connections.budget.keep(size_bytes)
+
+    def let_go_memory(self, size_bytes: int) -> None:
+        """The end of what `keep_memory` has begun."""
+        self._connections.budget.let_go(size_bytes)
+
     @abstractmethod
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, after all earlier frames."""

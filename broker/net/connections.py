@@ -210,8 +210,12 @@ class Connections:
                 connection.close("")
 
     def _memory_moves(self) -> bool:
-        """Whether any frame that holds memory has made progress since the last sweep."""
-        return any(holder.active_ms >= self._swept_ms for holder in self._memory_holders())
+        """Whether memory will be freed: a request is kept, which ends, or a frame has grown since
+        the last sweep.
+        """
+        return self.budget.keeps or any(
+            holder.active_ms >= self._swept_ms for holder in self._memory_holders()
+        )
 
     # Cold data.
 

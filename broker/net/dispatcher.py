@@ -4,6 +4,7 @@ A frame is decoded, passes the access check (`access.py`) and goes to its API's 
 handler knows the answer immediately, it is sent before the next frame is handled. An answer that
 has to wait is *parked*: further frames stay unread, as in Kafka. The exception is a Produce that
 follows Produces waiting for a flush or for the high watermark; their number and size are limited.
+It does not follow a Produce that has not appended yet, else it could overtake that one in the log.
 A connection that closes cancels its parked answers.
 """
 
@@ -56,6 +57,12 @@ class ClientConnection(Client, Protocol):
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, after all earlier frames."""
 
+    def keep_memory(self, size_bytes: int) -> None:
+        """Count the memory of a request that has copied what it needs later."""
+
+    def let_go_memory(self, size_bytes: int) -> None:
+        """The end of what `keep_memory` has begun."""
+
     def gather(self) -> None:
         """Hold back what is sent until `send_gathered`, as more follows immediately."""
 
@@ -76,6 +83,7 @@ class Parked:
         "api",
         "came_at_ms",
         "correlation_id",
+        "is_kept",
         "response",
         "size_bytes",
         "task",
@@ -92,7 +100,9 @@ class Parked:
         self.correlation_id = correlation_id
         self.came_at_ms = came_at_ms
         self.response: Message | None = None
-        self.task: asyncio.Future[Message] | None = None
+        self.task: asyncio.Future[Message | None] | None = None
+        self.is_kept = False
+        """Whether it is a Produce that has not appended yet, and has copied its batches."""
 
 
 class Dispatcher:
@@ -113,6 +123,7 @@ class Dispatcher:
         parked = self.parked
         return bool(parked) and (
             parked[0].api.key != PRODUCE_KEY  # if the first is a Produce, all are
+            or parked[-1].is_kept
             or len(parked) >= PARKED_PRODUCES_MAX
             or self._parked_bytes >= PARKED_PRODUCES_BYTES_MAX
         )
@@ -176,8 +187,10 @@ class Dispatcher:
                 answer.response = None if task.exception() else task.result()
             if answer.response is not None:
                 answer.response.release()
+            if answer.is_kept:
+                self._client.let_go_memory(answer.size_bytes)
 
-    def _park(self, answer: Awaitable[Message], parked: Parked) -> None:
+    def _park(self, answer: Awaitable[Message | None], parked: Parked) -> None:
         if isinstance(answer, EagerFuture):
             parked.task = answer
             answer.on_end = self._on_answer
@@ -185,17 +198,22 @@ class Dispatcher:
         else:
             parked.task = asyncio.ensure_future(answer)
             parked.task.add_done_callback(self._on_answer)
+            if parked.api.key == PRODUCE_KEY:
+                parked.is_kept = True
+                self._client.keep_memory(parked.size_bytes)
         self._owe(parked)
 
     def _owe(self, parked: Parked) -> None:
         self.parked.append(parked)
         self._parked_bytes += parked.size_bytes
 
-    def _on_answer(self, task: asyncio.Future[Message]) -> None:
+    def _on_answer(self, task: asyncio.Future[Message | None]) -> None:
         parked = self.parked
         if not parked:  # the connection has been closed
             if not task.cancelled() and task.exception() is None:
-                task.result().release()
+                response = task.result()
+                if response is not None:
+                    response.release()
             return
         if not self._is_ready(parked[0]):
             return
@@ -216,7 +234,7 @@ class Dispatcher:
         else:
             client.resume()
 
-    def _on_late(self, task: asyncio.Future[Message]) -> None:
+    def _on_late(self, task: asyncio.Future[Message | None]) -> None:
         if any(parked.task is task for parked in self.parked):
             self._client.close("an answer that tells of another leader has to wait")
 
@@ -226,8 +244,11 @@ class Dispatcher:
 
     def _send_parked(self, parked: Parked) -> None:
         self._parked_bytes -= parked.size_bytes
+        if parked.is_kept:
+            self._client.let_go_memory(parked.size_bytes)
         response = parked.response if parked.task is None else parked.task.result()
-        assert response is not None
+        if response is None:  # a Produce with acks=0
+            return
         self._send(parked.api, parked.version, parked.correlation_id, response, parked.came_at_ms)
 
     def _send(

@@ -31,6 +31,7 @@ class ReceiveBudget:
         self._size_bytes_max = size_bytes_max
         self._growing_bytes_max = size_bytes_max - size_bytes_max // 8
         self._on_freed = on_freed
+        self._kept_bytes = 0
         self._pool: list[bytearray] = []
         self.used_bytes = 0
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -38,7 +39,22 @@ class ReceiveBudget:
     @property
     def is_roomy(self) -> bool:
         """Whether there is memory to keep everything that one wake-up may read."""
-        return not self._is_limited or self.used_bytes + SCRATCH_BYTES <= self._growing_bytes_max
+        busy_bytes = self.used_bytes + self._kept_bytes
+        return not self._is_limited or busy_bytes + SCRATCH_BYTES <= self._growing_bytes_max
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a request is kept."""
+        return self._kept_bytes > 0
+
+    def keep(self, size_bytes: int) -> None:
+        """Count a request that is kept in memory of its own; until it is let go, fewer may grow."""
+        self._kept_bytes += size_bytes
+
+    def let_go(self, size_bytes: int) -> None:
+        """The end of what `keep` has begun."""
+        self._kept_bytes -= size_bytes
+        self._on_freed()
 
     def take(self, size_bytes: int) -> bytearray | None:
         """Return a buffer of at least `size_bytes`; None if others have used up the budget."""
@@ -46,7 +62,7 @@ class ReceiveBudget:
 
     def exchange(self, buffer: bytearray, size_bytes: int) -> bytearray | None:
         """Replace `buffer` by a larger one with the same content; None as in `take`."""
-        others_bytes = self.used_bytes - len(buffer)
+        others_bytes = self.used_bytes - len(buffer) + self._kept_bytes
         grown = self._take(size_bytes, others_bytes, self._growing_bytes_max)
         if grown is not None:
             grown[: len(buffer)] = buffer

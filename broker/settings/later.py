@@ -31,12 +31,6 @@ LOG: Final[tuple[Setting[Value], ...]] = (
         "The format of stored batches; version 2 is the only one, here as in Kafka 3."),
     Setting("log.dir.failure.timeout.ms", LONG, 30_000,
         "Stop if a failed directory could not be reported for this long.", at_least=1),
-    Setting("compression.gzip.level", INT, -1,
-        "Effort of gzip, 1 to 9; -1 leaves it to the library.", at_least=-1, at_most=9),
-    Setting("compression.lz4.level", INT, 9,
-        "Effort of lz4.", at_least=1, at_most=17),
-    Setting("compression.zstd.level", INT, 3,
-        "Effort of zstd.", at_least=-131072, at_most=22),
 )
 
 REPLICATION: Final[tuple[Setting[Value], ...]] = (
@@ -51,8 +45,6 @@ COORDINATORS: Final[tuple[Setting[Value], ...]] = (
         "Acks for the write of a committed offset; -1: all."),
     Setting("offsets.topic.compression.codec", INT, 0,
         "Codec of the topic of committed offsets, by number; 0: none."),
-    Setting("transaction.partition.verification.enable", BOOLEAN, True,
-        "Ask the coordinator whether a partition belongs to a transaction before appending."),
 )
 
 LIMITS: Final[tuple[Setting[Value], ...]] = (

@@ -1,5 +1,6 @@
 """Settings of topics and of the logs that hold them."""
 
+from .compression import COMPRESSION_TYPES, gzip_level
 from .declaration import BOOLEAN, INT, INT64_MAX, LONG, STRING, Setting
 
 _MIB = 1 << 20
@@ -43,7 +44,8 @@ class TopicDefaultSettings:
         "message.max.bytes",
         INT,
         _MIB + 12,
-        "The largest record batch that is accepted, as it was sent: compressed, with its header.",
+        "The largest record batch that is accepted: compressed, with its header, as it was sent "
+        "and as it is stored.",
         at_least=0,
     )
     compression_type = Setting(
@@ -51,8 +53,33 @@ class TopicDefaultSettings:
         STRING,
         "producer",
         "The codec in which batches are stored; `producer` keeps what the producer chose.",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        built=("producer",),
+        choices=COMPRESSION_TYPES,
+    )
+    compression_gzip_level = Setting(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "Effort of gzip, 1 to 9, if compression.type is gzip; -1 leaves it to the library.",
+        at_least=-1,
+        at_most=9,
+        check=gzip_level,
+    )
+    compression_lz4_level = Setting(
+        "compression.lz4.level",
+        INT,
+        9,
+        "Effort of lz4, if compression.type is lz4. 9 is the fast method, as in Kafka; all other "
+        "levels search thoroughly.",
+        at_least=1,
+        at_most=17,
+    )
+    compression_zstd_level = Setting(
+        "compression.zstd.level",
+        INT,
+        3,
+        "Effort of zstd, if compression.type is zstd.",
+        at_least=-131072,
+        at_most=22,
     )
     log_message_downconversion_enable = Setting(
         "log.message.downconversion.enable",

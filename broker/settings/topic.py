@@ -5,6 +5,7 @@ When the effect of a setting is built, its `effect=` is removed.
 
 from typing import Final
 
+from .compression import COMPRESSION_TYPES, gzip_level
 from .declaration import BOOLEAN, DOUBLE, INT, INT64_MAX, LIST, LONG, STRING
 from .topic_declaration import DEFAULT, STORED, TopicSetting, throttled_replicas
 
@@ -60,7 +61,8 @@ class LogTopicSettings:
         "max.message.bytes",
         INT,
         (1 << 20) + 12,
-        "The largest record batch that is accepted, as it was sent: compressed, with its header.",
+        "The largest record batch that is accepted: compressed, with its header, as it was sent "
+        "and as it is stored.",
         synonyms="message.max.bytes",
         at_least=0,
     )
@@ -78,26 +80,25 @@ class LogTopicSettings:
         "producer",
         "The codec in which batches are stored; `producer` keeps what the producer chose.",
         synonyms="compression.type",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        built=("producer",),
+        choices=COMPRESSION_TYPES,
     )
     compression_gzip_level = TopicSetting(
         "compression.gzip.level",
         INT,
         -1,
-        "Effort of gzip, 1 to 9; -1 leaves it to the library.",
+        "Effort of gzip, 1 to 9, if compression.type is gzip; -1 leaves it to the library.",
         synonyms="compression.gzip.level",
-        effect=DEFAULT,
         at_least=-1,
         at_most=9,
+        check=gzip_level,
     )
     compression_lz4_level = TopicSetting(
         "compression.lz4.level",
         INT,
         9,
-        "Effort of lz4.",
+        "Effort of lz4, if compression.type is lz4. 9 is the fast method, as in Kafka; all other "
+        "levels search thoroughly.",
         synonyms="compression.lz4.level",
-        effect=DEFAULT,
         at_least=1,
         at_most=17,
     )
@@ -105,9 +106,8 @@ class LogTopicSettings:
         "compression.zstd.level",
         INT,
         3,
-        "Effort of zstd.",
+        "Effort of zstd, if compression.type is zstd.",
         synonyms="compression.zstd.level",
-        effect=DEFAULT,
         at_least=-131072,
         at_most=22,
     )

@@ -6,6 +6,7 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.log.log_config import LogConfig
 
+from .compression import Compression, compression_of
 from .declaration import INT64_MAX, ConfigError, Value, declared_in, text_of
 from .topic import TopicSettings
 from .topic_declaration import DEFAULT, STORED, TopicSetting, replicas_of
@@ -26,6 +27,8 @@ class TopicConfig(TopicSettings):
     of message.timestamp.difference.max.ms.
     """
 
+    compression: Compression | None
+    """How batches are stored; None: as they were sent."""
     is_compacted: bool
     is_log_append_time: bool
     log_config: LogConfig
@@ -47,6 +50,12 @@ class TopicConfig(TopicSettings):
         for name in ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms"):
             if own[name] == INT64_MAX:
                 own[name] = own["message_timestamp_difference_max_ms"]
+        self.compression = compression_of(
+            self.compression_type,
+            gzip_level=self.compression_gzip_level,
+            lz4_level=self.compression_lz4_level,
+            zstd_level=self.compression_zstd_level,
+        )
         self.is_compacted = "compact" in self.cleanup_policy
         self.is_log_append_time = self.message_timestamp_type == "LogAppendTime"
         self.throttled_leaders = replicas_of(self.leader_replication_throttled_replicas)

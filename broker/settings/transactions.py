@@ -1,6 +1,6 @@
 """Settings of transactions, and of the topic that holds their states."""
 
-from .declaration import INT, SHORT, Setting
+from .declaration import BOOLEAN, INT, SHORT, Setting
 
 
 class TransactionSettings:
@@ -19,6 +19,13 @@ class TransactionSettings:
         10_000,
         "How often to look for transactions that took too long, and abort them.",
         at_least=1,
+    )
+    transaction_partition_verification_enable = Setting(
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        True,
+        "Ask the coordinator whether a partition belongs to a transaction before a batch or a "
+        "committed offset opens the transaction there.",
     )
     transactional_id_expiration_ms = Setting(
         "transactional.id.expiration.ms",

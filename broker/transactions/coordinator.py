@@ -45,7 +45,7 @@ def topic_plan(config: "Config") -> TopicPlan:
         replication_factor=config.transaction_state_log_replication_factor,
         configs={
             "cleanup.policy": "compact",
-            "compression.type": "producer",
+            "compression.type": "uncompressed",
             "min.insync.replicas": str(config.transaction_state_log_min_isr),
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",

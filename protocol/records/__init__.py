@@ -21,8 +21,9 @@ from .batch import (
 )
 from .builder import build_batch, control_batch
 from .compression import Codec, compress, decompress
+from .recompress import recompressed
 from .record import Marker, MarkerType, Record, iter_records, read_marker
-from .validate import InvalidRecords, TimestampRange, validate_records
+from .validate import InvalidRecords, ValidRecords, validate_records
 
 __all__ = [
     "CONTROL",
@@ -39,7 +40,7 @@ __all__ = [
     "Marker",
     "MarkerType",
     "Record",
-    "TimestampRange",
+    "ValidRecords",
     "build_batch",
     "check_crc",
     "compress",
@@ -51,6 +52,7 @@ __all__ = [
     "read_header",
     "read_magic",
     "read_marker",
+    "recompressed",
     "set_append_time",
     "set_create_time",
     "set_offset_and_epoch",

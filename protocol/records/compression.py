@@ -23,7 +23,8 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-LEVEL_DEFAULT: Final = {Codec.GZIP: 6, Codec.LZ4: 1, Codec.ZSTD: 3}
+LEVEL_DEFAULT: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
+"""Kafka's defaults (KIP-390); -1 leaves the level to zlib."""
 
 _GZIP_WINDOW_BITS: Final = 31  # 15 for the largest window, 16 for gzip's header and trailer
 _GZIP_CHUNK_BYTES: Final = 1 << 16
@@ -31,21 +32,28 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _SNAPPY_RATIO_MAX: Final = 22  # three bytes copy at most 64
+# Version 1, independent blocks of up to 64 KiB, no checksums, and the header's own checksum.
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_END: Final = bytes(4)
+_LZ4_BLOCK_BYTES: Final = 1 << 16
+_LZ4_FAST: Final = 1  # of the library's levels; from 3 on it searches thoroughly
+_LZ4_THOROUGH_MIN: Final = 3
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; codecs without levels ignore `level`.
+    """Compress `data`, with one of Kafka's levels; codecs without levels ignore `level`.
 
+    The libraries release the GIL, so that a thread may do it.
     Raises: ValueError for an unknown codec.
     """
     codec = Codec(codec)
     if level is None:
-        level = LEVEL_DEFAULT.get(codec)
+        level = LEVEL_DEFAULT.get(codec, 0)
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return zlib.compress(data, -1 if level is None else level, _GZIP_WINDOW_BITS)
+            return zlib.compress(data, level, _GZIP_WINDOW_BITS)
         case Codec.SNAPPY:
             return _compress_snappy(data)
         case Codec.LZ4:
@@ -174,13 +182,27 @@ def _xerial_blocks(data: memoryview) -> list[memoryview]:
     return blocks
 
 
-def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    """Write one frame of independent blocks: Java can't read dependent ones."""
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    """Write one frame of independent blocks: Java can't read dependent ones.
+
+    Each block is taken out of a frame of its own. cramjam can make independent blocks by itself,
+    but then holds the GIL.
+    """
     import cramjam
 
-    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
-    return bytes(compressor.finish())
+    # Kafka calls the fast method 9, and 1 to 8 and 10 to 17 the levels of the thorough one.
+    own = _LZ4_FAST if level == LEVEL_DEFAULT[Codec.LZ4] else max(level, _LZ4_THOROUGH_MIN)
+    view = memoryview(data)
+    parts: list[Buffer] = [_LZ4_HEADER]
+    for position in range(0, len(view), _LZ4_BLOCK_BYTES):
+        frame = memoryview(
+            cramjam.lz4.compress(view[position : position + _LZ4_BLOCK_BYTES], level=own)
+        )
+        start = len(_LZ4_HEADER)
+        size_bytes = int.from_bytes(frame[start : start + 4], "little") & 0x7FFFFFFF
+        parts.append(frame[start : start + 4 + size_bytes])
+    parts.append(_LZ4_END)
+    return b"".join(parts)
 
 
 def _decompress_lz4(data: memoryview, size_bytes_max: int) -> memoryview:

@@ -32,17 +32,18 @@ class InvalidRecords(MalformedMessage):
         self.errors = [] if errors is None else errors
 
 
-class TimestampRange(NamedTuple):
-    """The timestamps of a batch by its records, whatever its header says."""
+class ValidRecords(NamedTuple):
+    """What the records of a batch say, whatever its header says."""
 
     min_timestamp: int
     max_timestamp: int
     offset_delta_of_max_timestamp: int  # of the first record that has it
+    size_bytes: int  # of all records, decompressed
 
 
 def validate_records(
     batch: Buffer, header: BatchHeader, *, size_bytes_max: int, keys_required: bool = False
-) -> TimestampRange:
+) -> ValidRecords:
     """Check every record of the batch at the beginning of `batch`, but not the checksum.
 
     `size_bytes_max` limits the decompressed size of the records. `keys_required` (compacted topics)
@@ -66,7 +67,9 @@ def validate_records(
     base_timestamp = header.base_timestamp
     if base_timestamp + delta_max > INT64_MAX or base_timestamp + delta_min < -INT64_MAX:
         raise InvalidRecords("a timestamp does not fit in 64 bits")
-    return TimestampRange(base_timestamp + delta_min, base_timestamp + delta_max, index_of_max)
+    return ValidRecords(
+        base_timestamp + delta_min, base_timestamp + delta_max, index_of_max, len(records)
+    )
 
 
 _HEAD = Struct("7B").unpack_from  # never past the end of a well-formed record

@@ -172,6 +172,15 @@ class ProducerState:
         _check_transactional(header, entry)
         return None
 
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer of this epoch has an open transaction."""
+        entry = self._entries.get(producer_id)
+        return (
+            entry is not None
+            and entry.transaction_first_offset >= 0
+            and entry.producer_epoch == producer_epoch
+        )
+
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """Check that a producer's epoch is not older than the known one.
 

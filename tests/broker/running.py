@@ -138,6 +138,7 @@ async def running(
         await broker.stop()
         assert len(broker.connections) == 0
         assert broker.connections.budget.used_bytes == 0
+        assert not broker.connections.budget.keeps
         await until(lambda: asyncio.all_tasks() <= before, "all tasks have ended")
     finally:
         await hang_up(broker.clients)

@@ -96,9 +96,11 @@ async def test_the_system_runtime_ends_its_threads() -> None:
     others = threads_named("odradek-")
     runtime = Runtime.system()
     assert runtime.store_offload is not None and runtime.write_offload is not None
+    assert runtime.compress_offload is not None
     assert (await runtime.offload(name_of_thread, "")).startswith("odradek-offload")
     assert (await runtime.store_offload(name_of_thread, "")).startswith("odradek-store")
     assert (await runtime.write_offload(name_of_thread, "")).startswith("odradek-write")
+    assert (await runtime.compress_offload(name_of_thread, "")).startswith("odradek-compress")
     assert 0 <= runtime.random.random() < 1
     runtime.close()
     assert threads_named("odradek-") <= others

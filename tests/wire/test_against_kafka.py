@@ -12,6 +12,7 @@ import pytest
 from tests.wire import (
     conversations_admin,
     conversations_brokers,
+    conversations_compression,
     conversations_configs,
     conversations_dead_brokers,
     conversations_files,
@@ -35,6 +36,7 @@ SETTINGS: Final = {
 Conversation = Callable[[Talk], None]
 CONVERSATIONS: Final[tuple[Conversation, ...]] = (
     *conversations_produce.CONVERSATIONS,
+    *conversations_compression.CONVERSATIONS,
     *conversations_read.CONVERSATIONS,
     *conversations_others.CONVERSATIONS,
     *conversations_topics.CONVERSATIONS,

@@ -9,11 +9,12 @@ from typing import Any, Final
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
 
 from tests.kafka.java import run_program
-from tests.support.brokers import NewTopicName, StartServer, create_topic
+from tests.support.brokers import NewTopicName, StartServer, UniqueName, create_topic
 from tests.wire.clients import (
     READERS,
     java_line,
@@ -283,3 +284,50 @@ def test_transactions_are_not_there_yet(server: Server, odradek_only: None) -> N
     producer = Producer(librdkafka(server.bootstrap_servers, **{"transactional.id": "t"}))
     with pytest.raises(KafkaException):
         producer.init_transactions(5)
+
+
+# --- codecs of topics ---------------------------------------------------------------------------
+
+CODECS: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")  # in the order of their numbers
+MIXED: Final = [b"%06d " % n + (b"large " * 40_000 if n % 50 == 49 else b"") for n in range(400)]
+
+
+@pytest.mark.parametrize("kind", ["uncompressed", "snappy", "zstd"])
+def test_a_topic_has_a_codec_of_its_own(
+    server: Server, admin: AdminClient, unique_name: UniqueName, kind: str
+) -> None:
+    topic, codec = unique_name(kind), CODECS.index(kind)
+    create_topic(server.bootstrap_servers, topic, config={"compression.type": kind}, admin=admin)
+    sent_in = CODECS[codec - 1].replace("uncompressed", "none")
+    settings = {**IDEMPOTENT, "compression.type": sent_in, "linger.ms": 1}
+    send_confluent(server.bootstrap_servers, topic, MIXED, settings)
+    assert {header[5] for header in batches(server, topic)} == {codec}
+    assert values_read(server.bootstrap_servers, topic) == MIXED
+
+
+@pytest.mark.java
+def test_java_reads_what_the_broker_compressed(
+    server: Server, admin: AdminClient, unique_name: UniqueName
+) -> None:
+    topic = unique_name("lz4")  # the only codec whose frames are put together here
+    create_topic(server.bootstrap_servers, topic, config={"compression.type": "lz4"}, admin=admin)
+    send_confluent(server.bootstrap_servers, topic, MIXED, IDEMPOTENT)
+    found = READERS["java-3.9.2"](server.bootstrap_servers, topic, {0: len(MIXED)})
+    assert [each.value for each in found[0]] == MIXED
+
+
+def test_order_through_dropped_connections_while_batches_are_compressed(
+    start_server: StartServer,
+) -> None:
+    with CuttingProxy(seed=20221, cut_one_in=4, cuts_max=4) as proxy:
+        listener = f"PLAINTEXT://{proxy.host}:{proxy.port}"
+        server = start_server({"advertised.listeners": listener, "compression.type": "gzip"})
+        proxy.upstream = (server.host, server.port)
+        create_topic(proxy.bootstrap_servers, "ordered")
+        send_confluent(proxy.bootstrap_servers, "ordered", MIXED, IDEMPOTENT)
+        assert proxy.cuts >= 2
+        assert values_read(server.bootstrap_servers, "ordered") == MIXED
+
+
+def values_read(servers: str, topic: str) -> list[bytes | None]:
+    return [record.value for record in read_confluent(servers, topic, {0: len(MIXED)})[0]]

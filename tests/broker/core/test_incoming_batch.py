@@ -6,13 +6,19 @@ import pytest
 
 from odradek.broker.config import load_config
 from odradek.broker.core.incoming_batch import (
+    QUICK_BYTES_MAX,
     RECORD_ERRORS_MAX,
+    THOROUGH_QUICK_BYTES_MAX,
     RefusedRecords,
     check_batch,
+    is_quick,
     read_only_batch,
+    recompression,
 )
+from odradek.broker.settings.compression import Compression
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.records import (
+    HEADER_SIZE_BYTES,
     BatchHeader,
     Codec,
     Record,
@@ -20,6 +26,7 @@ from odradek.protocol.records import (
     compress,
     control_batch,
     iter_records,
+    read_header,
 )
 from odradek.protocol.records.record import MarkerType
 from tests.broker.batches import altered, with_records
@@ -43,7 +50,7 @@ def check(
     view = memoryview(bytearray(batch))
     header = read_only_batch(view, version)
     config = load_config(overrides={}).topic_config(configs or {})
-    header = check_batch(
+    header, _ = check_batch(
         view, header, config, wall_ms=WALL_MS, decompressed_bytes_max=decompressed_bytes_max
     )
     return header, bytes(view)
@@ -229,3 +236,50 @@ def test_only_the_broker_sets_append_times() -> None:
     with pytest.raises(RefusedRecords) as refused:
         check(flagged, configs={"message.timestamp.type": "LogAppendTime"})
     assert refused.value.code == ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "codec"),
+    [
+        ("producer", Codec.GZIP, None),
+        ("gzip", Codec.GZIP, None),
+        ("gzip", Codec.NONE, Codec.GZIP),
+        ("uncompressed", Codec.NONE, None),
+        ("uncompressed", Codec.LZ4, Codec.NONE),
+        ("snappy", Codec.ZSTD, Codec.SNAPPY),
+    ],
+)
+def test_what_is_recompressed(name: str, source: Codec, codec: Codec | None) -> None:
+    header, _ = check(batch_of(b"v", codec=source))
+    levels = {"compression.gzip.level": "9", "compression.type": name}
+    found = recompression(header, load_config(overrides={}).topic_config(levels))
+    assert (None if found is None else found.codec) == codec
+
+
+@pytest.mark.parametrize(
+    ("compression", "quick_bytes_max"),
+    [
+        (Compression(Codec.NONE, None), QUICK_BYTES_MAX),
+        (Compression(Codec.SNAPPY, None), QUICK_BYTES_MAX),
+        (Compression(Codec.GZIP, -1), QUICK_BYTES_MAX),
+        (Compression(Codec.GZIP, 9), QUICK_BYTES_MAX),
+        (Compression(Codec.LZ4, 9), QUICK_BYTES_MAX),
+        (Compression(Codec.LZ4, 10), THOROUGH_QUICK_BYTES_MAX),
+        (Compression(Codec.ZSTD, -131072), QUICK_BYTES_MAX),
+        (Compression(Codec.ZSTD, 3), QUICK_BYTES_MAX),
+        (Compression(Codec.ZSTD, 22), THOROUGH_QUICK_BYTES_MAX),
+    ],
+)
+def test_what_is_quick(compression: Compression, quick_bytes_max: int) -> None:
+    assert is_quick(compression, quick_bytes_max)
+    assert not is_quick(compression, quick_bytes_max + 1)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_size_of_the_records_is_told(codec: Codec) -> None:
+    batch = memoryview(batch_of(bytes(1000), timestamp=WALL_MS, codec=codec))
+    config = load_config(overrides={}).topic_config({})
+    _, records_bytes = check_batch(
+        batch, read_header(batch), config, wall_ms=WALL_MS, decompressed_bytes_max=1 << 20
+    )
+    assert records_bytes == len(batch_of(bytes(1000))) - HEADER_SIZE_BYTES

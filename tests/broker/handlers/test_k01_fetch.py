@@ -426,3 +426,14 @@ async def test_frames_end_where_they_say(broker: RunningBroker) -> None:
     client.send_bytes(framed(frame) * 5)
     sizes = [len(await client.read_frame()) for _ in range(5)]
     assert len(set(sizes)) == 1
+
+
+@on_broker({"compression.type": "zstd"}, both=False)
+async def test_who_knows_no_zstd_is_told_so(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"v"))
+    old, new = await client.fetch("t", version=9), await client.fetch("t", version=10)
+    assert (old.error_code, old.high_watermark) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1)
+    assert not old.records
+    assert (new.error_code, new.high_watermark) == (0, 1)

@@ -12,6 +12,7 @@ from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net import dispatcher as module
 from odradek.broker.net.call import ANONYMOUS, Call, CloseConnection
 from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
+from odradek.broker.net.eager_future import EagerFuture
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
 from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -43,6 +44,7 @@ class FakeClient:
         self.sent: list[bytes] = []
         self.resumed = 0
         self.closed: list[str] = []
+        self.kept_bytes = 0
         self.on_close: Callable[[], None] = lambda: None
 
     @property
@@ -65,12 +67,26 @@ class FakeClient:
     def send_gathered(self) -> None:
         pass
 
+    def keep_memory(self, size_bytes: int) -> None:
+        self.kept_bytes += size_bytes
+
+    def let_go_memory(self, size_bytes: int) -> None:
+        self.kept_bytes -= size_bytes
+
     def resume(self) -> None:
         self.resumed += 1
 
     def close(self, reason: str) -> None:
         self.closed.append(reason)
         self.on_close()
+
+
+class LateAnswer(EagerFuture[Message]):
+    """An answer that is sent a turn of the loop after it is known."""
+
+    def __init__(self) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.add_done_callback(lambda _: self.tell())
 
 
 class Conversation:
@@ -102,8 +118,14 @@ class Conversation:
 
     def waits(self, request: Message, version: int) -> "asyncio.Future[Message]":
         """Let a request come in whose answer is parked."""
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer = LateAnswer()
         self.ask(request, version, answer)
+        return answer
+
+    def has_not_appended(self) -> "asyncio.Future[Message | None]":
+        """Let a Produce come in that must wait before it appends."""
+        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+        self.ask(a_produce(), 11, answer)
         return answer
 
 
@@ -251,6 +273,56 @@ def test_produces_of_so_many_bytes_may_wait(
         assert conversation.dispatcher.may_follow(frame)
         conversation.dispatcher.close()
         assert not conversation.dispatcher.is_held
+
+    run(main())
+
+
+def test_nothing_follows_a_produce_that_has_not_appended(conversation: Conversation) -> None:
+    async def main() -> None:
+        frame = memoryview(request_bytes(a_produce(), 11))
+        dispatcher, client = conversation.dispatcher, conversation.client
+        first = conversation.waits(a_produce(), 11)
+        assert dispatcher.may_follow(frame)
+        second = conversation.has_not_appended()
+        assert client.kept_bytes == len(frame)
+        assert not dispatcher.may_follow(frame)
+        first.set_result(ProduceResponse())
+        await settle()
+        assert client.answered == [1]
+        assert not dispatcher.may_follow(frame)
+        second.set_result(ProduceResponse())
+        await settle()
+        assert client.answered == [1, 2]
+        assert dispatcher.may_follow(frame)
+        assert (client.kept_bytes, client.resumed) == (0, 2)
+
+    run(main())
+
+
+def test_without_acks_it_ends_without_an_answer(conversation: Conversation) -> None:
+    async def main() -> None:
+        conversation.has_not_appended().set_result(None)
+        await settle()
+        assert not conversation.dispatcher.parked
+        assert conversation.client.sent == []
+        assert (conversation.client.kept_bytes, conversation.client.resumed) == (0, 1)
+        conversation.has_not_appended().set_exception(CloseConnection("no acks"))
+        await settle()
+        assert conversation.client.closed == ["no acks"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_closed_connection_keeps_no_produce(conversation: Conversation, is_known: bool) -> None:
+    async def main() -> None:
+        answer = conversation.has_not_appended()
+        if is_known:
+            answer.set_result(None)
+        conversation.dispatcher.close()
+        await settle()
+        assert answer.cancelled() == (not is_known)
+        assert conversation.client.kept_bytes == 0
 
     run(main())
 

@@ -182,3 +182,20 @@ def test_the_scratch_area_is_what_one_wake_up_reads() -> None:
     nearly_full = ReceiveBudget(2 << 20)
     nearly_full.take(1 << 20)
     assert len(FrameBuffer(nearly_full, FRAME_BYTES_MAX).room()) == 64 * KIB
+
+
+def test_what_requests_keep_leaves_less_for_frames_to_grow() -> None:
+    freed: list[int] = []
+    budget = ReceiveBudget(4 << 20, on_freed=lambda: freed.append(budget.used_bytes))
+    buffer = budget.take(1 << 20)
+    assert buffer is not None
+    assert budget.is_roomy
+    assert not budget.keeps
+    budget.keep(2 << 20)
+    assert budget.keeps
+    assert not budget.is_roomy
+    assert budget.exchange(buffer, 2 << 20) is None
+    assert budget.take(1 << 20) is not None, "what is left over must lie somewhere"
+    budget.let_go(2 << 20)
+    assert freed == [2 << 20]
+    assert budget.exchange(buffer, 2 << 20) is not None

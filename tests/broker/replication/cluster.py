@@ -190,10 +190,12 @@ class Replicating:
             client_quotas=absent,
             groups=absent,
             transactions=absent,
+            verifier=absent,
             producer_ids=absent,
             control=absent,
             controller=absent,
             replicator=self.replicator,
+            tasks=self.tasks,
         )
         self.replicas.on_log_dir_failed = self.replicator.stopped
         self.tasks.spawn(self.replicator.run(), "lag")

@@ -124,7 +124,7 @@ def topic_code(
         {"retention.ms": "1000", "retention.bytes": "-1"},
         {"cleanup.policy": "compact,delete"},
         {"preallocate": "false"},  # the default
-        {"compression.type": "producer"},
+        {"compression.type": "gzip", "compression.gzip.level": "9"},
         {"remote.storage.enable": "false"},
     ],
 )
@@ -142,7 +142,9 @@ def test_what_a_topic_takes(wanted: dict[str, str]) -> None:
         {"preallocate": "true"},  # without an effect so far
         {"retention.ms": "-2"},
         {"cleanup.policy": "foo"},
-        {"compression.type": "gzip"},
+        {"compression.type": "none"},
+        {"compression.gzip.level": "0"},
+        {"compression.lz4.level": "18"},
         {"remote.storage.enable": "true"},
         {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
     ],
@@ -193,7 +195,9 @@ def broker_code(
         ("log.preallocate", "true", ErrorCode.INVALID_CONFIG),
         ("num.io.threads", "8", None),  # the default
         ("num.io.threads", "9", ErrorCode.INVALID_CONFIG),
-        ("compression.type", "gzip", ErrorCode.INVALID_CONFIG),
+        ("compression.type", "gzip", None),
+        ("compression.type", "none", ErrorCode.INVALID_REQUEST),
+        ("compression.gzip.level", "0", ErrorCode.INVALID_REQUEST),
         ("my.own", "5", ErrorCode.INVALID_CONFIG),
         ("listener.name.plaintext.max.connections", "5", ErrorCode.INVALID_CONFIG),
         ("num.partitions", "1", ErrorCode.INVALID_REQUEST),

@@ -5,6 +5,7 @@ import pytest
 from odradek.broker.config import Config
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.records import Codec
 
 HOUR_MS = 3_600_000
 
@@ -77,8 +78,11 @@ def test_the_older_bound_of_timestamps_counts_where_no_newer_is_set() -> None:
         ({"segment.bytes": "abc"}, "segment.bytes=abc"),
         ({"retention.ms": ""}, "retention.ms="),
         ({"cleanup.policy": "shred"}, "a list of compact, delete"),
-        ({"compression.type": "zstd"}, "only producer is"),
-        ({"compression.zstd.level": "4"}, "only 3, the default, is"),
+        ({"compression.type": "none"}, "one of uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ({"compression.gzip.level": "0"}, "from 1 to 9, or -1"),
+        ({"compression.gzip.level": "10"}, "from -1 to 9"),
+        ({"compression.lz4.level": "0"}, "from 1 to 17"),
+        ({"compression.zstd.level": "23"}, "from -131072 to 22"),
         ({"message.downconversion.enable": "true"}, "only false is"),
         ({"remote.storage.enable": "true"}, "only false, the default, is"),
         ({"local.retention.ms": "5"}, "only -2, the default, is"),
@@ -120,7 +124,8 @@ def test_what_a_client_may_set() -> None:
             "preallocate": "true",
             "leader.replication.throttled.replicas": "0:1,1:2",
             "follower.replication.throttled.replicas": "*",
-            "compression.type": "producer",
+            "compression.type": "zstd",
+            "compression.zstd.level": "19",
         }
     ) == [
         "preallocate=true",
@@ -159,12 +164,13 @@ def test_what_another_broker_stored_does_not_stop_this_one(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         topic = Config().topic_config(
-            {"compression.type": "zstd", "from.the.future": "1", "segment.bytes": "1000"}
+            {"compression.type": "lzma", "from.the.future": "1", "segment.bytes": "1000"}
         )
-    assert topic.compression_type == "producer"
+    assert topic.compression is None
     assert topic.segment_bytes == 1000
     assert [record.getMessage() for record in caplog.records] == [
-        "topic config left out: compression.type=zstd is not built yet: only producer is",
+        "topic config left out: compression.type=lzma is not allowed: it must be one of "
+        "uncompressed, zstd, lz4, snappy, gzip, producer",
         "topic config left out: there is no topic config named 'from.the.future'",
     ]
 
@@ -173,3 +179,27 @@ def test_every_setting_is_an_attribute() -> None:
     topic = Config().topic_config()
     for setting in TOPIC_SETTINGS.values():
         assert getattr(topic, setting.attribute) == setting.default
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "compression"),
+    [
+        ("producer", "", None),
+        ("uncompressed", "", (Codec.NONE, None)),
+        ("snappy", "", (Codec.SNAPPY, None)),
+        ("gzip", "", (Codec.GZIP, -1)),
+        ("gzip", "7", (Codec.GZIP, 7)),
+        ("lz4", "", (Codec.LZ4, 9)),
+        ("lz4", "17", (Codec.LZ4, 17)),
+        ("zstd", "", (Codec.ZSTD, 3)),
+        ("zstd", "-131072", (Codec.ZSTD, -131072)),
+    ],
+)
+def test_the_codec_of_a_topic_or_its_broker(
+    name: str, level: str, compression: tuple[Codec, int | None] | None
+) -> None:
+    texts = {"compression.type": name}
+    if level:
+        texts[f"compression.{name}.level"] = level
+    assert Config().topic_config(texts).compression == compression
+    assert Config(texts).topic_config().compression == compression

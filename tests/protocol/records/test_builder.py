@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from odradek.protocol.records import (
+    HEADER_SIZE_BYTES,
     NO_SEQUENCE,
     Codec,
     MarkerType,
@@ -42,6 +43,7 @@ def test_records_come_back(codec: Codec) -> None:
         assert found.min_timestamp == min(timestamps)
         assert found.max_timestamp == max(timestamps) == header.max_timestamp
         assert found.offset_delta_of_max_timestamp == timestamps.index(max(timestamps))
+        assert found.size_bytes == len(build_batch(records)) - HEADER_SIZE_BYTES
 
     check()
 

@@ -1,6 +1,7 @@
 """Codecs: round trips, and what must not come out of hostile data."""
 
 import gzip
+import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -237,3 +238,23 @@ def test_levels_reach_the_library(codec: Codec, level: int) -> None:
     packed = compress(codec, data, level)
     assert bytes(decompress(codec, packed, len(data))) == data
     assert len(compress(codec, data, 9)) != len(compress(codec, data, 1))
+
+
+def test_lz4_has_the_levels_of_kafka() -> None:
+    data = b"".join(str(number * number).encode() for number in range(20_000))
+    sizes_bytes = {level: len(compress(Codec.LZ4, data, level)) for level in range(1, 18)}
+    fast = sizes_bytes.pop(9)
+    assert fast == len(compress(Codec.LZ4, data))  # the default
+    assert fast > max(sizes_bytes.values())
+    assert list(sizes_bytes.values()) == sorted(sizes_bytes.values(), reverse=True)
+    assert sizes_bytes[12] < sizes_bytes[3]
+
+
+def test_lz4_is_framed_as_by_java() -> None:
+    noise = random.Random(7).randbytes(150_000)
+    packed = compress(Codec.LZ4, noise)
+    assert packed[:7].hex() == "04224d18604082"
+    assert packed[-4:] == bytes(4)
+    assert packed.count(b"\0\0\1\x80", 0) == 2  # two whole blocks, stored as they are
+    assert bytes(decompress(Codec.LZ4, packed, len(noise))) == noise
+    assert bytes(cramjam.lz4.decompress(packed)) == noise

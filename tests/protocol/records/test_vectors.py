@@ -41,7 +41,7 @@ def test_a_batch_of_the_java_client_is_read(codec: Codec) -> None:
     )
     assert list(iter_records(batch, header, size_bytes_max=SIZE_BYTES_MAX)) == JAVA_RECORDS
     found = validate_records(batch, header, size_bytes_max=SIZE_BYTES_MAX)
-    assert found == (header.base_timestamp, header.max_timestamp, 99)
+    assert found[:3] == (header.base_timestamp, header.max_timestamp, 99)
 
 
 def test_the_same_records_give_the_same_bytes_as_in_java() -> None:
