@@ -355,7 +355,7 @@ class Broker:
         for log in node.replicas.log_dirs.all_logs():
             if (log.topic, log.partition) not in node.replicas.partitions:
                 logger.warning(
-                    "partition directory left alone directory=%s reason=the store does not know it",
+                    "partition directory not served directory=%s reason=the store does not know it",
                     log.directory,
                 )
 

@@ -98,4 +98,4 @@ class TaskSupervisor:
 def _say_failure(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, Refused):
-        logger.error("failed, and nobody waits for it any more error=%r", error, exc_info=error)
+        logger.error("call failed, its caller no longer waits error=%r", error, exc_info=error)

@@ -286,10 +286,10 @@ class BatchArchiver:
     def _keep_settings(self, topics: Collection[str]) -> None:
         """Record the settings of topics that appeared while the job ran and match its pattern."""
         for topic in sorted(topics):
-            logger.info("topic has come topic=%s", topic)
+            logger.info("new topic topic=%s", topic)
             try:
                 keep_settings(self._writer.files, self._kafka, [topic])
             except PipelineError as error:  # deleted again, or retried with its next records
-                logger.warning("settings of the topic are not known topic=%s: %s", topic, error)
+                logger.warning("topic settings unknown topic=%s: %s", topic, error)
             else:
                 self._known.add(topic)

@@ -293,7 +293,7 @@ class ArchiveWriter:
         for path in visible:
             ours = OURS.search(path)
             if ours is None:
-                logger.warning("file is not the archive's path=%s", path)
+                logger.warning("file does not belong to the archive path=%s", path)
             elif path not in held and ours["claim"] < self.claim:
                 logger.warning("orphan removed path=%s", path)
                 self.files.delete(path)

@@ -88,7 +88,7 @@ def audit(spark: SparkSession, job: AuditJob, *, now_ms: int) -> Report:
             try:
                 return _attempt(spark, job, now_ms, Steps(job, line))
             except _Moved as moved:
-                logger.info("audit begins again attempt=%d reason=%s", attempt, moved)
+                logger.info("audit starts again attempt=%d reason=%s", attempt, moved)
     raise PipelineError(
         f"retention removed records of {', '.join(job.topics)} during each of"
         f" {ATTEMPTS_MAX} attempts: raise retention.ms or retention.bytes for the audit"

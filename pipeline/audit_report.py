@@ -143,7 +143,7 @@ def _behind(report: Report) -> str:
                 for (what, side), count in part.counts.items():
                     late[side] += count if what is What.LATE else 0
     return ", ".join(
-        f"{side} is BEHIND: {count:,} records are not there yet"
+        f"{side} is BEHIND: {count:,} {'record is' if count == 1 else 'records are'} not there yet"
         for side, count in late.items()
         if count
     )

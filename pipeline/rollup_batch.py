@@ -76,7 +76,7 @@ class BatchWriter:
                 f" Parquet files, and cannot be done again without the records of {gone}, which was"
                 " deleted: begin with another name, checkpoint and output"
             )
-        logger.warning("batch planned anew batch=%d without=%s", batch_id, gone)
+        logger.warning("batch planned again batch=%d without=%s", batch_id, gone)
         # A new attempt overwrites the state changes that this one saved, but not a snapshot.
         for file in files.list("state", recursive=True):
             if PurePosixPath(file.path).stem == str(batch_id + 1):

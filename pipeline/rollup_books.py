@@ -103,7 +103,9 @@ class Books:
             # Keeps where the query began: with `latest`, records that came since are not skipped.
             self._forget(*DONE)
             if is_elsewhere:
-                logger.warning("no record has fitted, and the source is another: its start is, too")
+                logger.warning(
+                    "no record has fitted yet, and the source is different: starting anew"
+                )
                 self._forget(SOURCES)
             self._own(identity, meaning)
             return identity

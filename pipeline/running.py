@@ -112,7 +112,7 @@ def _run(
         _follow(query, watch, stop)
         # The last batch's progress event may still be on its way; it has to be counted, too.
         if not watch.ended.wait(LAST_EVENTS_TIMEOUT_S):
-            logger.warning("no word of the query's end query=%s", name)
+            logger.warning("end of the query not reported query=%s", name)
     finally:
         streams.removeListener(listener)
 

@@ -156,7 +156,8 @@ def settings_for(
     if needs_kafka and needs_download(spark, jars, packages):
         settings["spark.jars.packages"] = ",".join([*packages, spark.package])
         logger.info(
-            "connector package=%s (downloaded once; --jars is the way without)", spark.package
+            "connector package=%s (downloaded once; use --jars to avoid the download)",
+            spark.package,
         )
     return settings
 

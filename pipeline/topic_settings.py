@@ -38,7 +38,7 @@ def ask_settings(kafka: Kafka, topic: str) -> TopicSettings:
     try:
         return TopicSettings(partitions, kafka.topic_config(topic), topic_id)
     except SettingsHidden as hidden:
-        logger.warning("a topic cannot be made like topic=%s: %s", topic, hidden)
+        logger.warning("topic settings cannot be copied topic=%s: %s", topic, hidden)
         return TopicSettings(partitions, None, topic_id)
 
 

@@ -70,7 +70,7 @@ def _decode(data: bytes) -> int:
     try:
         node = znodes.ControllerNode.decode(data)
     except MalformedZnode as error:
-        logger.error("controller unknown path=%s error=%s", znodes.CONTROLLER, error)
+        logger.error("controller node unreadable path=%s error=%s", znodes.CONTROLLER, error)
         return NOBODY
     if node.kraft_controller_epoch > -1:
         raise KRaftControls(

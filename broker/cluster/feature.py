@@ -55,11 +55,11 @@ async def _correction(session: Session) -> Op | None:
     except NoNode:
         return Create(znodes.FEATURE, znodes.EMPTY_FEATURE)
     except MalformedZnode as error:
-        logger.error("features unknown path=%s error=%s", znodes.FEATURE, error)
+        logger.error("feature node unreadable path=%s error=%s", znodes.FEATURE, error)
         return None
     if feature.enabled and feature.version_levels_max:
         names = sorted(feature.version_levels_max)
-        logger.error("unknown features path=%s features=%s", znodes.FEATURE, names)
+        logger.error("unknown features ignored path=%s features=%s", znodes.FEATURE, names)
         return None
     if feature.enabled and json.loads(data).get("version") == VERSION:
         return None

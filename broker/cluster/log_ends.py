@@ -60,7 +60,7 @@ async def _ask(
                 ends |= _ends(answer, broker.epoch)
     except (PeerFailed, TimeoutError) as error:
         reason = str(error) or "did not answer in time"
-        logger.warning("log ends not told broker=%d error=%s", broker.broker_id, reason)
+        logger.warning("log ends not received broker=%d error=%s", broker.broker_id, reason)
     finally:
         link.close()
     return ends

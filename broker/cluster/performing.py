@@ -245,7 +245,7 @@ class Performer:
         except OpRefused as refused:
             if not isinstance(refused.error, NoNode):
                 raise
-            logger.warning("topic not written, somebody has deleted it topic=%s", effect.topic)
+            logger.warning("assignment not written, the topic was deleted topic=%s", effect.topic)
 
     async def _delete_topic_nodes(self, effect: DeleteTopicNodes) -> None:
         topic = effect.topic

@@ -29,7 +29,9 @@ async def take_block(session: Session, writer: FencedWriter, broker_id: int) -> 
             await _make_node(writer)
             continue
         except MalformedZnode as error:
-            logger.error("producer ids unknown path=%s error=%s", znodes.PRODUCER_ID_BLOCK, error)
+            logger.error(
+                "producer id block unreadable path=%s error=%s", znodes.PRODUCER_ID_BLOCK, error
+            )
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         last = first + BLOCK_SIZE - 1
         if last > INT64_MAX or first < 0:

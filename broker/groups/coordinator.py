@@ -145,7 +145,9 @@ class GroupCoordinator:
         now_ms = self._local.clock.now_ms()
         if now_ms >= self._shortage_silent_until_ms:
             self._shortage_silent_until_ms = now_ms + SHORTAGE_SILENCE_MS
-            logger.error("no groups topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message)
+            logger.error(
+                "groups not served topic=%s reason=%s", GROUP_OFFSETS_TOPIC, refused.message
+            )
 
     # Requests.
 

@@ -155,7 +155,7 @@ class Cleaner:
             self._replicas.note_failure(error)
             self._retry_later(log)
             return
-        logger.warning("log can't be cleaned, left alone from now on log=%r error=%s", log, error)
+        logger.warning("log can't be cleaned, not tried again log=%r error=%s", log, error)
         self._uncleanable.add(log)
 
     def _retry_later(self, log: Log) -> None:
@@ -303,5 +303,5 @@ def _report(found: Cleanable, result: Result, took_ms: int) -> None:
     )
     if told["invalid_records"]:
         logger.warning(
-            "records without a key left out log=%r count=%d", found.log, told["invalid_records"]
+            "records without a key dropped log=%r count=%d", found.log, told["invalid_records"]
         )

@@ -61,7 +61,7 @@ class Retention:
             await self._replicas.checkpoint()
         except DiskFull as error:
             logger.warning(
-                "log starts are not durable, segments are deleted all the same: %s", error
+                "log starts are not durable, segments are deleted nevertheless: %s", error
             )
         except LogDirFailed:
             return  # the directory is offline now

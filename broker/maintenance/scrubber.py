@@ -208,7 +208,7 @@ class Scrubber:
             data = self._runtime.files.read_bytes(path)
             state = decode(data) if data else State()
         except (LogDirFailed, *RUBBISH) as error:
-            logger.warning("scrub state unreadable, begun anew path=%s error=%s", path, error)
+            logger.warning("scrub state unreadable, starting again path=%s error=%s", path, error)
             state = State()
         self._states[data_dir] = state
         for (topic, partition, base_offset), (size_bytes, damaged) in state.damaged.items():

@@ -146,7 +146,7 @@ class Member:
                     lambda: metadata.is_told and broker_id in metadata.brokers
                 )
         except TimeoutError:
-            logger.warning("no controller has told this broker anything yet: serving all the same")
+            logger.warning("no controller has sent metadata yet: serving without it")
 
     def _log_dir_failed(self, offline: Collection[TopicPartition]) -> None:
         """Resign from what was in a failed directory; the controller asks what is left."""

@@ -243,5 +243,5 @@ def _endpoints(path: str, data: bytes) -> tuple[znodes.RegisteredEndpoint, ...]:
     try:
         return znodes.BrokerRegistration.decode(data).endpoints
     except MalformedZnode as error:
-        logger.warning("broker node left alone path=%s reason=%s", path, error)
+        logger.warning("broker node not deleted path=%s reason=%s", path, error)
         return ()

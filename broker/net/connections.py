@@ -194,7 +194,7 @@ class Connections:
         """Run one round of `sweep_forever`."""
         suppressed = self._close_lines - CLOSE_LINES_PER_SWEEP_MAX
         if suppressed > 0:
-            logger.warning("connections closed or refused without a line count=%d", suppressed)
+            logger.warning("connections closed or refused without a log line count=%d", suppressed)
         self._close_lines = 0
         now_ms = self.clock.now_ms()
         if self._idle_ms_max >= 0:

@@ -71,7 +71,7 @@ class ReplicaLogs:
         if log is None or state.topic_id in (log.topic_id, ZERO_UUID):
             return self._without_gap(log, state)
         if not _is_legible(log.topic_id, state.topic_id):
-            logger.warning("topic id was unreadable, written anew directory=%s", log.directory)
+            logger.warning("topic id was unreadable, written again directory=%s", log.directory)
             self.assign_topic_id(log, state.topic_id)
             if self._replicas.log_dirs.of(log.directory) is None:  # the write failed
                 return None

@@ -268,8 +268,7 @@ class Roles:
     def _say_without_leader(self) -> None:
         if self._without_leader:
             logger.warning(
-                "leaders are not alive, their followers wait leaders=%s count=%d "
-                "topic=%s partition=%d",
+                "leaders are not alive, followers wait leaders=%s count=%d topic=%s partition=%d",
                 sorted({state.leader for state in self._without_leader}),
                 len(self._without_leader),
                 *self._without_leader[0].key,

@@ -117,7 +117,7 @@ class Recovery:
                 await self._recover(part, advance)
             except StorageError as error:
                 logger.warning(
-                    "recovery in a process failed, done here partitions=%d error=%s",
+                    "recovery in a process failed, repeated in the broker partitions=%d error=%s",
                     len(part.partitions),
                     error,
                 )

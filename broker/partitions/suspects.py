@@ -227,7 +227,7 @@ class Suspects:
             self._ask_soon()
 
     def _clear(self, key: TopicPartition, reason: str) -> None:
-        logger.info("replica is not suspect any more topic=%s partition=%d reason=%s", *key, reason)
+        logger.info("replica is no longer suspect topic=%s partition=%d reason=%s", *key, reason)
         self.forget(key)
 
     def forget(self, key: TopicPartition) -> None:

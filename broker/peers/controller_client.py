@@ -118,11 +118,11 @@ class ControllerClient:
     def _note(self, trouble: str) -> None:
         if not trouble:
             if self._trouble.ends():
-                logger.info("controller asked again broker=%d", self._metadata.controller_id)
+                logger.info("controller reached again broker=%d", self._metadata.controller_id)
             return
         is_said = self._trouble.begins(int(asyncio.get_running_loop().time() * 1000))
         level = logging.WARNING if is_said else logging.DEBUG
-        logger.log(level, "controller not asked, trying again reason=%s", trouble)
+        logger.log(level, "controller not reached, trying again reason=%s", trouble)
 
 
 def _says_not_controller(answer: Any) -> bool:

@@ -237,4 +237,4 @@ class Repair:
 
 
 def _warn(log: Log, what: str, offset: int) -> None:
-    logger.warning("log out of its leader's range log=%r %s=%d", log, what, offset)
+    logger.warning("log is outside of its leader's range log=%r %s=%d", log, what, offset)

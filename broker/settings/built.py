@@ -25,22 +25,22 @@ class OdradekSettings:
         "odradek.flush.bytes",
         LONG,
         64 * _MIB,
-        "Make a partition durable in the background after this many bytes; what is not durable is "
-        "scanned after an unclean stop.",
+        "Flush a partition in the background after this many bytes; unflushed data is scanned "
+        "after an unclean stop.",
         at_least=1,
     )
     odradek_flush_ms = Setting(
         "odradek.flush.ms",
         LONG,
         10_000,
-        "The same after this long since the first record that is not durable.",
+        "Flush it this long after the first record that is not durable.",
         at_least=1,
     )
     odradek_decompressed_batch_bytes_max = Setting(
         "odradek.decompressed.batch.bytes.max",
         INT,
         64 * _MIB,
-        "The largest batch after decompression; a larger one is refused before it fills the "
+        "The largest batch after decompression; larger ones are refused before they fill the "
         "memory.",
         at_least=1,
     )
@@ -48,22 +48,23 @@ class OdradekSettings:
         "odradek.topic.partitions.max",
         INT,
         10_000,
-        "Partitions that one topic may have.",
+        "The most partitions of one topic.",
         at_least=1,
     )
     odradek_group_metadata_bytes_max = Setting(
         "odradek.group.metadata.bytes.max",
         LONG,
         256 * _MIB,
-        "Memory for what the members of all groups say of themselves when they join; above it "
-        "nobody joins any more.",
+        "Memory for the metadata that members of all groups send when they join; above this "
+        "limit no member can join.",
         at_least=0,
     )
     odradek_fetch_session_partitions_max = Setting(
         "odradek.fetch.session.partitions.max",
         INT,
         200_000,
-        "Partitions that all fetch sessions together may name; above it new ones are declined.",
+        "The most partitions in all fetch sessions together; above this limit new sessions are "
+        "declined.",
         at_least=0,
     )
 

@@ -16,9 +16,9 @@ class ListenerSettings:
         "broker.id",
         INT,
         0,
-        "The number of this broker, unique in its cluster. It is written into the data directory "
-        "and may not change afterwards. -1, the default with zookeeper.connect: what stands there, "
-        "or one that the store gives out.",
+        "The id of this broker, unique in its cluster. It is stored in the data directory and "
+        "must not change afterwards. -1 is the default with zookeeper.connect: the id in the "
+        "data directory, or a generated one.",
         at_least=-1,
         kafka_default="-1: generated",
     )
@@ -34,34 +34,35 @@ class ListenerSettings:
         "advertised.listeners",
         STRING.or_none,
         None,
-        "Where clients shall connect to, if that is not what `listeners` says. Needed when "
+        "The address that clients connect to, if it differs from `listeners`. Needed when "
         "listening on 0.0.0.0.",
     )
     listener_security_protocol_map = Setting(
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name, as NAME:PROTOCOL with commas. A listener "
-        "needs PLAINTEXT so far.",
+        "The security protocol of each listener name, as NAME:PROTOCOL with commas. Only "
+        "PLAINTEXT is supported so far.",
     )
     connections_max_idle_ms = Setting(
         "connections.max.idle.ms",
         LONG,
         600_000,
-        "Close a connection on which nothing happened for this long; a negative number: never.",
+        "Close a connection that was idle for this long; a negative number: never.",
     )
     max_connections = Setting(
         "max.connections",
         INT,
         INT32_MAX,
-        "Connections that may be open at a time; further clients wait until one is closed.",
+        "The most connections that may be open at a time; further clients wait until one is "
+        "closed.",
         at_least=0,
     )
     max_connections_per_ip = Setting(
         "max.connections.per.ip",
         INT,
         INT32_MAX,
-        "Connections that one client address may have open; further ones are closed at once. 0 is "
+        "The most connections from one client address; further ones are closed at once. 0 is "
         "allowed only if max.connections.per.ip.overrides names addresses.",
         at_least=0,
     )
@@ -75,7 +76,7 @@ class ListenerSettings:
         "socket.listen.backlog.size",
         INT,
         50,
-        "Connections that the system may hold until the broker accepts them.",
+        "The most connections that wait in the system until the broker accepts them.",
         at_least=1,
     )
     socket_receive_buffer_bytes = Setting(
@@ -90,9 +91,9 @@ class ListenerSettings:
         "socket.send.buffer.bytes",
         INT,
         384 << 10,
-        "SO_SNDBUF of client connections. Larger ones let a distant client be sent more at once; "
-        "smaller ones let a near one read while the rest is still being sent. -1 leaves it to the "
-        "system.",
+        "SO_SNDBUF of client connections. A larger buffer sends more at once to a distant "
+        "client; with a smaller one, a near client reads while the rest is still being sent. -1 "
+        "leaves it to the system.",
         check=_buffer_size,
         kafka_default="102400",
     )
@@ -107,8 +108,9 @@ class ListenerSettings:
         "queued.max.request.bytes",
         LONG,
         256 * _MIB,
-        "Memory for all requests that are being received or wait; above it large ones wait, and "
-        "the one that has made no progress for longest is closed first. -1 sets no limit.",
+        "Memory for all requests that are being received or that wait. Above this limit large "
+        "requests wait, and the connection that has made no progress for the longest time is "
+        "closed first. -1 sets no limit.",
         kafka_default="-1",
     )
 
@@ -120,29 +122,29 @@ class AnswerSettings:
         "odradek.loop.stall.check.ms",
         INT,
         100,
-        "How often to look whether the event loop is held up; a stall of more than 50 ms is "
-        "logged. 0 is never. The smaller it is, the shorter the stalls that are seen.",
+        "How often to check whether the event loop is blocked; a stall of more than 50 ms is "
+        "logged. 0: never. A shorter interval finds shorter stalls.",
         at_least=0,
     )
     fetch_max_bytes = Setting(
         "fetch.max.bytes",
         INT,
         55 * _MIB,
-        "The most that one fetch answers, whatever the client asks for; a first batch that is "
-        "larger is answered all the same.",
+        "The most bytes in one fetch response, whatever the client requests; a first batch that "
+        "is larger is returned nevertheless.",
         at_least=1024,
     )
     max_incremental_fetch_session_cache_slots = Setting(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "Fetch sessions that are kept; further fetchers do without.",
+        "The most fetch sessions; further fetchers send full requests.",
         at_least=0,
     )
     max_request_partition_size_limit = Setting(
         "max.request.partition.size.limit",
         INT,
         2000,
-        "Partitions that one answer to DescribeTopicPartitions holds at most.",
+        "The most partitions in one answer to DescribeTopicPartitions.",
         at_least=1,
     )

@@ -10,7 +10,7 @@ class ControllerSettings:
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
-        "Let a replica lead that is not in sync, at the price of records.",
+        "Allow a replica that is not in sync to become the leader; records may be lost.",
     )
     odradek_unclean_last_replica = Setting(
         "odradek.unclean.last.replica",
@@ -30,14 +30,15 @@ class ControllerSettings:
         "leader.imbalance.check.interval.seconds",
         LONG,
         300,
-        "How often to look whether preferred replicas lead.",
+        "How often to check whether preferred replicas lead.",
         at_least=1,
     )
     leader_imbalance_per_broker_percentage = Setting(
         "leader.imbalance.per.broker.percentage",
         INT,
         10,
-        "Partitions of a broker, in percent, that others may lead before that is changed.",
+        "Once others lead more than this percentage of a broker's preferred partitions, "
+        "leadership is given back.",
     )
     odradek_controller_candidate = Setting(
         "odradek.controller.candidate",

@@ -36,7 +36,7 @@ class GroupSettings:
         "group.coordinator.rebalance.protocols",
         LIST,
         ("classic", "consumer"),
-        "The group protocols that are served; `consumer` is that of KIP-848.",
+        "The group protocols that are served; `consumer` is the protocol of KIP-848.",
         check=_protocols,
         kafka_default="classic",
     )
@@ -44,22 +44,22 @@ class GroupSettings:
         "group.initial.rebalance.delay.ms",
         INT,
         3_000,
-        "Wait this long for further members when an empty classic group gets its first.",
+        "How long an empty classic group waits for further members after its first one.",
     )
     group_min_session_timeout_ms = Setting(
         "group.min.session.timeout.ms",
         INT,
         6_000,
-        "The shortest session that a member of a classic group may ask for.",
+        "The shortest session timeout that a member of a classic group may request.",
     )
     group_max_session_timeout_ms = Setting(
         "group.max.session.timeout.ms",
         INT,
         1_800_000,
-        "The longest session that a member of a classic group may ask for.",
+        "The longest session timeout that a member of a classic group may request.",
     )
     group_max_size = Setting(
-        "group.max.size", INT, INT32_MAX, "Members that a classic group may have.", at_least=1
+        "group.max.size", INT, INT32_MAX, "The most members of a classic group.", at_least=1
     )
     group_consumer_assignors = Setting(
         "group.consumer.assignors",
@@ -74,49 +74,49 @@ class GroupSettings:
         "group.consumer.heartbeat.interval.ms",
         INT,
         5_000,
-        "How often members of consumer groups shall report.",
+        "The heartbeat interval of members of consumer groups.",
         at_least=1,
     )
     group_consumer_min_heartbeat_interval_ms = Setting(
         "group.consumer.min.heartbeat.interval.ms",
         INT,
         5_000,
-        "The lowest such interval that a group may set.",
+        "The shortest heartbeat interval that a group may set.",
         at_least=1,
     )
     group_consumer_max_heartbeat_interval_ms = Setting(
         "group.consumer.max.heartbeat.interval.ms",
         INT,
         15_000,
-        "The highest such interval that a group may set.",
+        "The longest heartbeat interval that a group may set.",
         at_least=1,
     )
     group_consumer_session_timeout_ms = Setting(
         "group.consumer.session.timeout.ms",
         INT,
         45_000,
-        "A member of a consumer group that is silent for this long is dropped.",
+        "A member of a consumer group that sends nothing for this long is removed.",
         at_least=1,
     )
     group_consumer_min_session_timeout_ms = Setting(
         "group.consumer.min.session.timeout.ms",
         INT,
         45_000,
-        "The shortest such time that a group may set.",
+        "The shortest session timeout that a group may set.",
         at_least=1,
     )
     group_consumer_max_session_timeout_ms = Setting(
         "group.consumer.max.session.timeout.ms",
         INT,
         60_000,
-        "The longest such time that a group may set.",
+        "The longest session timeout that a group may set.",
         at_least=1,
     )
     group_consumer_max_size = Setting(
         "group.consumer.max.size",
         INT,
         INT32_MAX,
-        "Members that a consumer group may have.",
+        "The most members of a consumer group.",
         at_least=1,
     )
     group_consumer_migration_policy = Setting(
@@ -124,14 +124,15 @@ class GroupSettings:
         Kind("string", STRING.code, STRING.noun, str.lower),
         "bidirectional",
         "Whether a group may change from the classic protocol to that of KIP-848 while it has "
-        "members (upgrade), and back (downgrade). In any letters.",
+        "members (upgrade), and back (downgrade). Case does not matter.",
         choices=("disabled", "downgrade", "upgrade", "bidirectional"),
     )
     group_consumer_assignment_interval_ms = Setting(
         "group.consumer.assignment.interval.ms",
         INT,
         1_000,
-        "Compute the assignment of a consumer group at most this often, however many members come.",
+        "Compute the assignment of a consumer group at most once in this time, however many "
+        "members join.",
         at_least=0,
         at_most=15_000,
     )
@@ -139,14 +140,14 @@ class GroupSettings:
         "group.consumer.regex.refresh.interval.ms",
         INT,
         600_000,
-        "How often to match patterns of subscriptions again if no topic has come or gone.",
+        "How often to match subscription patterns again if no topic was created or deleted.",
         at_least=10_000,
     )
     offset_metadata_max_bytes = Setting(
         "offset.metadata.max.bytes",
         INT,
         4096,
-        "The longest note that may be committed with an offset.",
+        "The largest metadata that may be committed with an offset.",
     )
     offsets_retention_minutes = Setting(
         "offsets.retention.minutes",
@@ -173,21 +174,21 @@ class GroupSettings:
         "offsets.load.buffer.size",
         INT,
         5_242_880,
-        "What is read at a time when groups and offsets are loaded.",
+        "The bytes that are read at a time when groups and offsets are loaded.",
         at_least=1,
     )
     offsets_topic_num_partitions = Setting(
         "offsets.topic.num.partitions",
         INT,
         50,
-        "Partitions of the topic of groups and offsets, when it is created.",
+        "Partitions of `__consumer_offsets` when it is created.",
         at_least=1,
     )
     offsets_topic_replication_factor = Setting(
         "offsets.topic.replication.factor",
         SHORT,
         1,
-        "Replicas of the topic of groups and offsets, when it is created.",
+        "Replicas of `__consumer_offsets` when it is created.",
         at_least=1,
         kafka_default="3",
     )
@@ -195,7 +196,7 @@ class GroupSettings:
         "offsets.topic.segment.bytes",
         INT,
         104_857_600,
-        "Segment size of the topic of groups and offsets, when it is created.",
+        "Segment size of `__consumer_offsets` when it is created.",
         at_least=14,
     )
 
@@ -207,14 +208,14 @@ GROUP_CONFIGS: Final = {
             "consumer.heartbeat.interval.ms",
             INT,
             5_000,
-            "How often members of this consumer group shall report.",
+            "The heartbeat interval of members of this consumer group.",
             at_least=1,
         ),
         Setting(
             "consumer.session.timeout.ms",
             INT,
             45_000,
-            "A member of this consumer group that is silent for this long is dropped.",
+            "A member of this consumer group that sends nothing for this long is removed.",
             at_least=1,
         ),
     )

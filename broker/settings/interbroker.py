@@ -56,34 +56,35 @@ class InterBrokerSettings:
         "broker.id.generation.enable",
         BOOLEAN,
         True,
-        "Draw a broker.id from the store if broker.id is -1 and the data directory has none.",
+        "Generate a broker.id through the store if broker.id is -1 and the data directory has "
+        "none.",
     )
     reserved_broker_max_id = Setting(
         "reserved.broker.max.id",
         INT,
         1000,
-        "Generated broker ids are larger than this, and broker.id may not be unless "
-        "broker.id.generation.enable is off.",
+        "Generated broker ids are larger than this. A configured broker.id must not be, unless "
+        "broker.id.generation.enable is false.",
         at_least=0,
     )
     broker_rack = Setting(
         "broker.rack",
         STRING.or_none,
         None,
-        "Where this broker stands; replicas are spread over racks.",
+        "The rack of this broker; replicas are spread over racks.",
     )
     inter_broker_listener_name = Setting(
         "inter.broker.listener.name",
         STRING.or_none,
         None,
-        "The listener over which brokers speak with each other; one of advertised.listeners. "
-        "Unset: the one named as security.inter.broker.protocol.",
+        "The listener for connections between brokers; one of advertised.listeners. Unset: the "
+        "one with the name of security.inter.broker.protocol.",
     )
     security_inter_broker_protocol = Setting(
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "The security protocol between brokers, if inter.broker.listener.name does not say it.",
+        "The security protocol between brokers, if inter.broker.listener.name is not set.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         built=("PLAINTEXT",),
     )
@@ -91,7 +92,7 @@ class InterBrokerSettings:
         "control.plane.listener.name",
         STRING.or_none,
         None,
-        "A listener of its own for what the controller and the brokers ask each other; one of "
+        "A separate listener for requests between the controller and the brokers; one of "
         "advertised.listeners. Unset: the listener between brokers.",
     )
     inter_broker_protocol_version = Setting(
@@ -106,26 +107,26 @@ class InterBrokerSettings:
         "controlled.shutdown.enable",
         BOOLEAN,
         True,
-        "Have the controller hand over what this broker leads before it stops.",
+        "Before this broker stops, let the controller move its leadership to other brokers.",
     )
     controlled_shutdown_max_retries = Setting(
         "controlled.shutdown.max.retries",
         INT,
         3,
-        "How often to try that before stopping anyway.",
+        "The number of attempts at this before the broker stops anyway.",
     )
     controlled_shutdown_retry_backoff_ms = Setting(
         "controlled.shutdown.retry.backoff.ms",
         LONG,
         5_000,
-        "Wait this long between tries.",
+        "How long to wait between these attempts.",
     )
     controller_socket_timeout_ms = Setting(
         "controller.socket.timeout.ms",
         INT,
         30_000,
-        "How long the controller waits for a broker's answer, and a broker that stops for the "
-        "controller's.",
+        "How long the controller waits for a broker's answer, and how long a stopping broker "
+        "waits for the controller's.",
     )
     request_timeout_ms = Setting(
         "request.timeout.ms",
@@ -143,5 +144,5 @@ class InterBrokerSettings:
         "socket.connection.setup.timeout.max.ms",
         LONG,
         30_000,
-        "The upper end of that time, which doubles with every failed try in a row.",
+        "The maximum of that time, which doubles with every consecutive failure.",
     )

@@ -12,7 +12,7 @@ class TopicDefaultSettings:
         "auto.create.topics.enable",
         BOOLEAN,
         True,
-        "Create a topic when a client asks for the metadata of one that does not exist.",
+        "Create a topic when a client requests the metadata of one that does not exist.",
     )
     delete_topic_enable = Setting(
         "delete.topic.enable", BOOLEAN, True, "Allow clients to delete topics."
@@ -21,29 +21,29 @@ class TopicDefaultSettings:
         "num.partitions",
         INT,
         1,
-        "Partitions of a topic that is created without saying how many.",
+        "Partitions of a topic if the request that creates it does not say how many.",
         at_least=1,
     )
     default_replication_factor = Setting(
         "default.replication.factor",
         INT,
         1,
-        "Replicas of a topic that is created without saying how many.",
+        "Replicas of a topic if the request that creates it does not say how many.",
         at_least=1,
     )
     min_insync_replicas = Setting(
         "min.insync.replicas",
         INT,
         1,
-        "Replicas, the leader among them, that must be in sync for a write with acks=all. A topic "
-        "with fewer replicas needs only as many as it has.",
+        "Replicas, including the leader, that must be in sync for a write with acks=all. A topic "
+        "with fewer replicas needs all of them.",
         at_least=1,
     )
     message_max_bytes = Setting(
         "message.max.bytes",
         INT,
         _MIB + 12,
-        "The largest record batch that is taken, as it was sent: compressed, with its header.",
+        "The largest record batch that is accepted, as it was sent: compressed, with its header.",
         at_least=0,
     )
     compression_type = Setting(
@@ -58,7 +58,8 @@ class TopicDefaultSettings:
         "log.message.downconversion.enable",
         BOOLEAN,
         False,
-        "Whether to convert batches for fetchers that know only older formats. They are refused.",
+        "Whether to convert batches for clients that know only older formats. Such clients are "
+        "refused.",
         built=(False,),
         kafka_default="true",
     )
@@ -66,28 +67,29 @@ class TopicDefaultSettings:
         "log.message.timestamp.type",
         STRING,
         "CreateTime",
-        "Keep the timestamps of the producer, or put the time of the append in their place.",
+        "Keep the producer's timestamps, or replace them with the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
     )
     log_message_timestamp_before_max_ms = Setting(
         "log.message.timestamp.before.max.ms",
         LONG,
         INT64_MAX,
-        "How far a record's timestamp may lie in the past; older ones are refused.",
+        "How far a record's timestamp may be in the past; older records are refused.",
         at_least=0,
     )
     log_message_timestamp_after_max_ms = Setting(
         "log.message.timestamp.after.max.ms",
         LONG,
         INT64_MAX,
-        "How far a record's timestamp may lie in the future; later ones are refused.",
+        "How far a record's timestamp may be in the future; later records are refused.",
         at_least=0,
     )
     log_message_timestamp_difference_max_ms = Setting(
         "log.message.timestamp.difference.max.ms",
         LONG,
         INT64_MAX,
-        "The older name for both bounds of a timestamp; one that is set by its own name wins.",
+        "The older name for both limits of a timestamp; a limit that is set by its own name "
+        "overrides it.",
         at_least=0,
     )
 
@@ -106,7 +108,8 @@ class LogSettings:
         "log.dirs",
         STRING.or_none,
         None,
-        "The data directories, with commas; a new partition goes to the one with the fewest.",
+        "The data directories, separated by commas. A new partition is created in the one with "
+        "the fewest partitions.",
     )
     log_segment_bytes = Setting(
         "log.segment.bytes",
@@ -161,21 +164,21 @@ class LogSettings:
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         60_000,
-        "How often to write down up to where each log is durable.",
+        "How often to checkpoint the recovery point of each log.",
         at_least=0,
     )
     log_flush_start_offset_checkpoint_interval_ms = Setting(
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         60_000,
-        "How often to write down where each log starts.",
+        "How often to checkpoint the log start offsets.",
         at_least=0,
     )
     replica_high_watermark_checkpoint_interval_ms = Setting(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5_000,
-        "How often to write down the high watermarks.",
+        "How often to checkpoint the high watermarks.",
     )
     producer_id_expiration_ms = Setting(
         "producer.id.expiration.ms",

@@ -42,27 +42,30 @@ class ReplicationSettings:
         "replica.fetch.backoff.ms",
         INT,
         1_000,
-        "Wait this long after a replica fetch that failed, for a partition or altogether.",
+        "How long to wait after a failed replica fetch, of one partition or of all.",
         at_least=0,
     )
     replica_fetch_max_bytes = Setting(
         "replica.fetch.max.bytes",
         INT,
         1_048_576,
-        "What a replica fetch asks for per partition; a batch that is larger comes all the same.",
+        "The most bytes that a replica fetch requests for each partition; a larger batch is "
+        "returned nevertheless.",
         at_least=0,
     )
     replica_fetch_min_bytes = Setting(
         "replica.fetch.min.bytes",
         INT,
         1,
-        "So much must be there before a replica fetch is answered, or its time be up.",
+        "The bytes that must be available before a replica fetch is answered, unless its time is "
+        "up.",
     )
     replica_fetch_response_max_bytes = Setting(
         "replica.fetch.response.max.bytes",
         INT,
         10_485_760,
-        "What a replica fetch asks for in all; a first batch that is larger comes all the same.",
+        "The most bytes that a replica fetch requests in total; a first batch that is larger is "
+        "returned nevertheless.",
         at_least=0,
     )
     replica_fetch_wait_max_ms = Setting(
@@ -75,13 +78,14 @@ class ReplicationSettings:
         "replica.lag.time.max.ms",
         LONG,
         30_000,
-        "A follower that was not at the leader's end for this long leaves the in-sync set.",
+        "A follower that has not reached the leader's log end for this long is removed from the "
+        "ISR.",
     )
     replica_selector_class = Setting(
         "replica.selector.class",
         STRING.or_none,
         None,
-        "How leaders pick the replica that a consumer is told to read from; unset: themselves.",
+        "How leaders choose the replica that a consumer should read from; unset: the leader.",
         choices=REPLICA_SELECTORS,
     )
     replica_socket_timeout_ms = Setting(

@@ -15,23 +15,23 @@ class ThrottleSettings:
         "leader.replication.throttled.rate",
         LONG.or_none,
         None,
-        "Bytes a second that this broker sends to followers that are not in sync, of the "
-        "partitions that its topics throttle.",
+        "The most bytes in a second that this broker sends to followers that are not in sync, "
+        "for throttled partitions.",
         at_least=0,
     )
     follower_replication_throttled_rate = Setting(
         "follower.replication.throttled.rate",
         LONG.or_none,
         None,
-        "Bytes a second that this broker fetches of the partitions that its topics throttle and in "
-        "which it is not in sync.",
+        "The most bytes in a second that this broker fetches for throttled partitions in which "
+        "it is not in sync.",
         at_least=0,
     )
     replica_alter_log_dirs_io_max_bytes_per_second = Setting(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG.or_none,
         None,
-        "Bytes a second that all moves between log directories of this broker copy.",
+        "The most bytes in a second that all moves between log directories of this broker copy.",
         at_least=0,
     )
     replication_quota_window_num = Setting(

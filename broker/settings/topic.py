@@ -60,7 +60,7 @@ class LogTopicSettings:
         "max.message.bytes",
         INT,
         (1 << 20) + 12,
-        "The largest record batch that is taken, as it was sent: compressed, with its header.",
+        "The largest record batch that is accepted, as it was sent: compressed, with its header.",
         synonyms="message.max.bytes",
         at_least=0,
     )
@@ -68,7 +68,7 @@ class LogTopicSettings:
         "min.insync.replicas",
         INT,
         1,
-        "Replicas, the leader among them, that must be in sync for a write with acks=all.",
+        "Replicas, including the leader, that must be in sync for a write with acks=all.",
         synonyms="min.insync.replicas",
         at_least=1,
     )
@@ -115,7 +115,7 @@ class LogTopicSettings:
         "message.timestamp.type",
         STRING,
         "CreateTime",
-        "Keep the timestamps of the producer, or put the time of the append in their place.",
+        "Keep the producer's timestamps, or replace them with the time of the append.",
         synonyms="log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     )
@@ -123,7 +123,7 @@ class LogTopicSettings:
         "message.timestamp.before.max.ms",
         LONG,
         INT64_MAX,
-        "How far a record's timestamp may lie in the past; older ones are refused.",
+        "How far a record's timestamp may be in the past; older records are refused.",
         synonyms="log.message.timestamp.before.max.ms",
         at_least=0,
     )
@@ -131,7 +131,7 @@ class LogTopicSettings:
         "message.timestamp.after.max.ms",
         LONG,
         INT64_MAX,
-        "How far a record's timestamp may lie in the future; later ones are refused.",
+        "How far a record's timestamp may be in the future; later records are refused.",
         synonyms="log.message.timestamp.after.max.ms",
         at_least=0,
     )
@@ -139,7 +139,8 @@ class LogTopicSettings:
         "message.timestamp.difference.max.ms",
         LONG,
         INT64_MAX,
-        "The older name for both bounds of a timestamp; one that is set by its own name wins.",
+        "The older name for both limits of a timestamp; a limit that is set by its own name "
+        "overrides it.",
         synonyms="log.message.timestamp.difference.max.ms",
         at_least=0,
     )
@@ -147,7 +148,8 @@ class LogTopicSettings:
         "message.downconversion.enable",
         BOOLEAN,
         False,
-        "Whether to convert batches for fetchers that know only older formats. They are refused.",
+        "Whether to convert batches for clients that know only older formats. Such clients are "
+        "refused.",
         synonyms="log.message.downconversion.enable",
         built=(False,),
     )
@@ -196,7 +198,7 @@ class RetentionTopicSettings:
         "delete.retention.ms",
         LONG,
         _DAY_MS,
-        "Keep the mark of a deleted key for this long after compaction.",
+        "Keep tombstones for this long after compaction.",
         synonyms="log.cleaner.delete.retention.ms",
         at_least=0,
     )
@@ -204,7 +206,7 @@ class RetentionTopicSettings:
         "min.cleanable.dirty.ratio",
         DOUBLE,
         0.5,
-        "Compact a log once this part of it is uncompacted.",
+        "Compact a log once this fraction of it is dirty.",
         synonyms="log.cleaner.min.cleanable.ratio",
         at_least=0,
         at_most=1,
@@ -213,7 +215,7 @@ class RetentionTopicSettings:
         "min.compaction.lag.ms",
         LONG,
         0,
-        "Leave a record uncompacted for at least this long.",
+        "The shortest time before a record is compacted.",
         synonyms="log.cleaner.min.compaction.lag.ms",
         at_least=0,
     )
@@ -221,7 +223,7 @@ class RetentionTopicSettings:
         "max.compaction.lag.ms",
         LONG,
         INT64_MAX,
-        "Compact a record at the latest after this long.",
+        "The longest time before a record is compacted.",
         synonyms="log.cleaner.max.compaction.lag.ms",
         at_least=1,
     )
@@ -266,7 +268,7 @@ class ReplicaTopicSettings:
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
-        "Let a replica lead that is not in sync, at the price of records.",
+        "Allow a replica that is not in sync to become the leader; records may be lost.",
         synonyms="unclean.leader.election.enable",
     )
     leader_replication_throttled_replicas = TopicSetting(

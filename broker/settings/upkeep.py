@@ -59,7 +59,10 @@ class CleanerSettings:
     """Compaction, which keeps the last record of each key."""
 
     log_cleaner_enable = Setting(
-        "log.cleaner.enable", BOOLEAN, True, "Compact topics that ask for it."
+        "log.cleaner.enable",
+        BOOLEAN,
+        True,
+        "Compact topics whose cleanup.policy includes `compact`.",
     )
     log_cleaner_threads = Setting(
         "log.cleaner.threads",
@@ -72,20 +75,20 @@ class CleanerSettings:
         "log.cleaner.backoff.ms",
         LONG,
         15_000,
-        "Wait this long when no log needs compaction.",
+        "How long to wait if no log needs compaction.",
         at_least=0,
     )
     log_cleaner_dedupe_buffer_size = Setting(
         "log.cleaner.dedupe.buffer.size",
         LONG,
         128 * _MIB,
-        "Memory for the keys that are seen during compaction, for all compactions together.",
+        "Memory for the keys of all compactions together.",
     )
     log_cleaner_io_buffer_load_factor = Setting(
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         0.9,
-        "How full the table of keys may get before compaction stops for a round.",
+        "How full the table of keys may get before a round of compaction ends.",
     )
     log_cleaner_io_buffer_size = Setting(
         "log.cleaner.io.buffer.size",
@@ -98,34 +101,34 @@ class CleanerSettings:
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         1.7976931348623157e308,
-        "Limit of what compaction reads and writes.",
+        "The most bytes that compaction reads and writes in a second.",
     )
     log_cleaner_delete_retention_ms = Setting(
         "log.cleaner.delete.retention.ms",
         LONG,
         86_400_000,
-        "Keep the mark of a deleted key for this long after compaction.",
+        "Keep tombstones for this long after compaction.",
         at_least=0,
     )
     log_cleaner_min_compaction_lag_ms = Setting(
         "log.cleaner.min.compaction.lag.ms",
         LONG,
         0,
-        "Leave a record uncompacted for at least this long.",
+        "The shortest time before a record is compacted.",
         at_least=0,
     )
     log_cleaner_max_compaction_lag_ms = Setting(
         "log.cleaner.max.compaction.lag.ms",
         LONG,
         INT64_MAX,
-        "Compact a record at the latest after this long.",
+        "The longest time before a record is compacted.",
         at_least=1,
     )
     log_cleaner_min_cleanable_ratio = Setting(
         "log.cleaner.min.cleanable.ratio",
         DOUBLE,
         0.5,
-        "Compact a log once this part of it is uncompacted.",
+        "Compact a log once this fraction of it is dirty.",
         at_least=0,
         at_most=1,
     )
@@ -138,8 +141,8 @@ class FlushSettings:
         "log.flush.interval.messages",
         LONG,
         INT64_MAX,
-        "Answer a write only after an fsync when this many records of the partition are not "
-        "durable; 1: every write.",
+        "Once this many records of a partition are not durable, answer the write only after an "
+        "fsync; 1: every write.",
         at_least=1,
     )
     log_flush_interval_ms = Setting(
@@ -153,7 +156,7 @@ class FlushSettings:
         "log.flush.scheduler.interval.ms",
         LONG,
         INT64_MAX,
-        "How often to look for logs whose log.flush.interval.ms is over.",
+        "How often to look for logs whose log.flush.interval.ms has passed.",
     )
     num_recovery_threads_per_data_dir = Setting(
         "num.recovery.threads.per.data.dir",
@@ -182,6 +185,6 @@ class FlushSettings:
         "odradek.scrub.max.bytes.per.second",
         LONG,
         8 * _MIB,
-        "Limit of what that reads.",
+        "The most bytes that the scrubber reads in a second.",
         at_least=1,
     )

@@ -15,7 +15,8 @@ class ZooKeeperSettings:
         "zookeeper.connect",
         STRING.or_none,
         None,
-        "ZooKeeper servers as HOST:PORT with commas, and a path; unset: the embedded store.",
+        "ZooKeeper servers as HOST:PORT, separated by commas, and optionally a chroot path; "
+        "unset: the embedded store.",
     )
     zookeeper_connection_timeout_ms = Setting(
         "zookeeper.connection.timeout.ms",
@@ -27,13 +28,13 @@ class ZooKeeperSettings:
         "zookeeper.session.timeout.ms",
         INT,
         18_000,
-        "ZooKeeper takes a broker for dead after this long.",
+        "ZooKeeper considers a broker dead after this long without a sign of it.",
     )
     zookeeper_max_in_flight_requests = Setting(
         "zookeeper.max.in.flight.requests",
         INT,
         100,
-        "Requests to ZooKeeper that wait for an answer at a time.",
+        "The most requests to ZooKeeper in flight at a time.",
         at_least=1,
         kafka_default="10",
     )
@@ -41,11 +42,11 @@ class ZooKeeperSettings:
         "zookeeper.set.acl",
         BOOLEAN,
         False,
-        "Let others only read the nodes that this broker makes in ZooKeeper, and those with "
-        "secrets not even that. Wants credentials or a certificate.",
+        "Others may only read the nodes that this broker creates in ZooKeeper, and may not read "
+        "those with secrets. Needs credentials or a certificate.",
     )
     zookeeper_ssl_client_enable = Setting(
-        "zookeeper.ssl.client.enable", BOOLEAN, False, "Speak TLS with ZooKeeper."
+        "zookeeper.ssl.client.enable", BOOLEAN, False, "Use TLS for connections to ZooKeeper."
     )
     zookeeper_ssl_endpoint_identification_algorithm = Setting(
         "zookeeper.ssl.endpoint.identification.algorithm",
@@ -66,7 +67,7 @@ class ZooKeeperSettings:
         "zookeeper.ssl.keystore.type",
         STRING.or_none,
         None,
-        "Format of that file; unset: by its name, which has to end in .pem.",
+        "Format of that file; unset: taken from its name, which must end in .pem.",
     )
     zookeeper_ssl_truststore_location = Setting(
         "zookeeper.ssl.truststore.location",
@@ -78,21 +79,21 @@ class ZooKeeperSettings:
         "zookeeper.ssl.truststore.type",
         STRING.or_none,
         None,
-        "Format of that file; unset: by its name, which has to end in .pem.",
+        "Format of that file; unset: taken from its name, which must end in .pem.",
     )
     odradek_zookeeper_auth_scheme = Setting(
         "odradek.zookeeper.auth.scheme",
         STRING,
         "digest",
-        "How to show ZooKeeper who this broker is, if odradek.zookeeper.auth.username is set: "
+        "How to authenticate to ZooKeeper if odradek.zookeeper.auth.username is set: "
         "digest, or sasl (DIGEST-MD5, as with Kafka's JAAS file).",
         choices=("digest", "sasl"),
     )
     odradek_zookeeper_auth_username = Setting(
-        "odradek.zookeeper.auth.username", STRING.or_none, None, "This broker's name for ZooKeeper."
+        "odradek.zookeeper.auth.username", STRING.or_none, None, "The user name for ZooKeeper."
     )
     odradek_zookeeper_auth_password = Setting(
-        "odradek.zookeeper.auth.password", PASSWORD.or_none, None, "Its password there."
+        "odradek.zookeeper.auth.password", PASSWORD.or_none, None, "The password for ZooKeeper."
     )
 
 

@@ -37,9 +37,9 @@ def cluster() -> None:
 @json_option
 @cluster_options
 def describe(cluster: Cluster, as_json: bool) -> None:
-    """Show brokers, controller and racks, and the partitions that are not as they should be.
+    """Show brokers, controller and racks, and partitions with problems.
 
-    Under-replicated partitions lack replicas in sync, offline ones have no leader.
+    Under-replicated partitions lack in-sync replicas; offline partitions have no leader.
     """
     with brokers_of(cluster) as brokers:
         found = view(brokers)

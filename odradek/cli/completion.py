@@ -20,8 +20,8 @@ PROGRAM: Final = "odradek"
 def completion(shell: str) -> None:
     """Print the script that completes commands, options and names in a shell.
 
-    Topics, groups and transactional ids are those of the cluster that the line names so far, or
-    that the context or the environment names.
+    Topics, groups and transactional ids are those of the cluster that the command line, the context
+    or the environment names.
     """
     from click.shell_completion import get_completion_class
 

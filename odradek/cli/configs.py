@@ -75,7 +75,7 @@ def resource_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--topic", metavar="NAME", help="Settings of a topic.")
     @click.option("--broker", type=click.IntRange(0), metavar="ID", help="Settings of a broker.")
-    @click.option("--broker-default", is_flag=True, help="What holds for all brokers.")
+    @click.option("--broker-default", is_flag=True, help="Settings that apply to all brokers.")
     @click.option("--group", metavar="ID", help="Settings of a consumer group.")
     @click.option(
         "--broker-logger", type=click.IntRange(0), metavar="ID", help="Log levels of a broker."
@@ -117,7 +117,12 @@ def configs() -> None:
 
 @configs.command("describe")
 @resource_options
-@click.option("--all", "everything", is_flag=True, help="Also what was not set for it itself.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also settings that have their default or the broker's value.",
+)
 @json_option
 @cluster_options
 def describe(cluster: Cluster, resource: Resource, everything: bool, as_json: bool) -> None:
@@ -190,16 +195,18 @@ def _cell(document: dict[str, Any], column: str) -> object:
     metavar="NAME=VALUE",
     multiple=True,
     callback=parse_pairs,
-    help="Give a setting a value; may be repeated, as those below.",
+    help="Give a setting a value; may be repeated, like the options below.",
 )
-@click.option("--delete", "to_delete", metavar="NAME", multiple=True, help="Back to the default.")
+@click.option(
+    "--delete", "to_delete", metavar="NAME", multiple=True, help="Reset a setting to its default."
+)
 @click.option(
     "--append",
     "to_append",
     metavar="NAME=VALUE",
     multiple=True,
     callback=parse_pairs,
-    help="Add to a setting that is a list.",
+    help="Add an entry to a list.",
 )
 @click.option(
     "--subtract",
@@ -207,9 +214,11 @@ def _cell(document: dict[str, Any], column: str) -> object:
     metavar="NAME=VALUE",
     multiple=True,
     callback=parse_pairs,
-    help="Take away from a setting that is a list.",
+    help="Remove an entry from a list.",
 )
-@click.option("--dry-run", is_flag=True, help="Let the cluster check it, change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Let the cluster check the request, but change nothing."
+)
 @cluster_options
 def alter(cluster: Cluster, resource: Resource, dry_run: bool, **changes: Any) -> None:
     """Change settings of a topic, broker or group, and leave the others as they are."""

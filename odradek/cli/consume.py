@@ -59,7 +59,9 @@ class Wanted:
     " @-3h:-1h, @2026-01-31:2h.  Default: latest; earliest with --until or a STOP alone.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o earliest.")
-@click.option("--until", type=click.Choice(["now"]), help="Stop at what there is at the start.")
+@click.option(
+    "--until", type=click.Choice(["now"]), help="Stop at the end that the log has at the start."
+)
 @click.option(
     "--tail", type=click.IntRange(0), metavar="N", help="The last N of each partition: -o -N:end."
 )
@@ -71,7 +73,7 @@ class Wanted:
     shell_complete=complete_groups,
     help="Read as a member of this group, from its offsets on, and commit what was printed.",
 )
-@click.option("-n", "--count", type=click.IntRange(0), help="Stop after so many records.")
+@click.option("-n", "--count", type=click.IntRange(0), help="Stop after this many records.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -124,11 +126,11 @@ def consume(
     record_format: str | None,
     isolation: str | None,
 ) -> None:
-    """Read records of TOPICs; values as they are, one a line, unless told otherwise.
+    """Read records of TOPICs, and print their values, one on each line.
 
     A TOPIC that begins with ^ is a regular expression.  Standard output carries records only.
-    Exit codes: 0 done, 1 failed, 3 timed out with fewer records than -n or a STOP asked for, 130
-    interrupted before that.
+    Exit codes: 0 done, 1 failed, 3 timed out before -n or a STOP was reached, 130 interrupted
+    before that.
     """
     write = _writer(as_json, key_separator, record_format)
     keep = _filter(key, grep, headers)

@@ -34,9 +34,9 @@ TIMEOUT_MS = 30_000
     "--accept-loss",
     "unclean",
     is_flag=True,
-    help="For partitions without a leader: take a replica that is not in sync, and LOSE what it"
-    " does not have; if one waits because it may have lost records with its machine, the one that"
-    " has most.  Needs --topic.",
+    help="For partitions without a leader: elect a replica that is not in sync, and LOSE the "
+    "records that it lacks. If a replica waits because it may have lost records with its "
+    "machine, elect the one with the longest log. Needs --topic.",
 )
 @cluster_options
 def elect_leaders(cluster: Cluster, asked: list[tuple[str, int | None]], unclean: bool) -> None:

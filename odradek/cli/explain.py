@@ -45,7 +45,7 @@ MINUTE_MS: Final = 60_000
 @json_option
 @cluster_options
 def explain(cluster: Cluster, name: str, minutes: int, as_json: bool) -> None:
-    """Tell what happened in a group and why; only Odradek's broker keeps such a journal."""
+    """Show what happened in a group and why; only Odradek's brokers keep this journal."""
     with brokers_of(cluster) as brokers:
         group = existing_group(brokers, name)
         journal = _journal(brokers, name)

@@ -44,8 +44,8 @@ def export_zookeeper(
 ) -> None:
     """Write a stopped broker's store to ZooKeeper, for Apache Kafka up to 3.9.
 
-    Kafka can then be started on the data directory. ZooKeeper may be empty there, or hold an
-    earlier state of the same cluster. The data directory is only read.
+    Kafka can then be started on the data directory. ZooKeeper may be empty at this path, or contain
+    an earlier state of the same cluster. The data directory is only read.
     """
     try:
         with stopped_broker(data_dirs) as broker, store_of(broker) as store:

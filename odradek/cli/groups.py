@@ -118,10 +118,10 @@ def _row(document: Document) -> list[str]:
 
 @groups.command("delete")
 @click.argument("names", metavar="GROUP…", nargs=-1, required=True, shell_complete=complete_groups)
-@click.option("--if-exists", is_flag=True, help="Do not mind a group that is not there.")
+@click.option("--if-exists", is_flag=True, help="Accept groups that do not exist.")
 @cluster_options
 def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
-    """Delete groups without members, with all that they have committed."""
+    """Delete groups without members, and all their committed offsets."""
     refused = []
     with brokers_of(cluster) as brokers:
         for name in dict.fromkeys(names):

@@ -47,7 +47,7 @@ VERSION_AND_PRODUCER_ID: Final = struct.Struct(">hq")
 @click.option(
     "--create-missing",
     is_flag=True,
-    help="Let partitions that have no directory, below one that has, begin empty.",
+    help="Let missing partitions below the highest existing one begin empty.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a store that has topics.")
 def import_directory(

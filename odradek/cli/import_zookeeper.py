@@ -31,7 +31,7 @@ from .tables import count_of
 @click.option(
     "--only-this-broker",
     is_flag=True,
-    help="Take topics that have replicas on other brokers too, and leave those behind.",
+    help="Import topics that also have replicas on other brokers, without those replicas.",
 )
 @click.option("--force", is_flag=True, help="Overwrite a store that has topics.")
 def import_zookeeper(
@@ -41,10 +41,10 @@ def import_zookeeper(
     only_this_broker: bool,
     force: bool,
 ) -> None:
-    """Read ZooKeeper's tree of a Kafka cluster into the store of a stopped broker.
+    """Read a Kafka cluster's nodes in ZooKeeper into the store of a stopped broker.
 
     Odradek can then be started on the data directory of Apache Kafka (up to 3.9, ZooKeeper mode).
-    The store may be new, or hold an earlier state of the same cluster. ZooKeeper is only read.
+    The store may be new, or contain an earlier state of the same cluster. ZooKeeper is only read.
     """
     try:
         with stopped_broker(data_dirs) as broker:

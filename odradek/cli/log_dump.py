@@ -16,15 +16,17 @@ from .log_files import CouldNotRun, absolute, could_not_run
 
 @command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--records", is_flag=True, help="Show the records of each batch behind it.")
+@click.option("--records", is_flag=True, help="Show the records after each batch.")
 @click.option(
     "--offsets-decoder/--no-offsets-decoder",
     default=None,
-    help="Decode records as those of groups; by default in __consumer_offsets.",
+    help="Decode records of groups and offsets; the default in __consumer_offsets.",
 )
-@click.option("--from-offset", type=click.IntRange(0), help="Leave out what lies before.")
-@click.option("--to-offset", type=click.IntRange(0), help="Leave out what lies behind.")
-@click.option("--max", "count", type=click.IntRange(1), help="Stop after so many lines.")
+@click.option(
+    "--from-offset", type=click.IntRange(0), help="Leave out everything before this offset."
+)
+@click.option("--to-offset", type=click.IntRange(0), help="Leave out everything after this offset.")
+@click.option("--max", "count", type=click.IntRange(1), help="Stop after this many lines.")
 def dump(
     paths: tuple[str, ...],
     records: bool,
@@ -35,9 +37,9 @@ def dump(
 ) -> None:
     """Show files, or all files below directories, one JSON object a line.
 
-    Batches are shown field by field, with whether their checksum is right; indexes, snapshots,
-    epochs and checkpoints entry by entry. What cannot be read is shown as damage, and the next
-    thing that can be read follows. Nothing is changed, and a broker may be running.
+    Shows the fields of each batch and whether its checksum is correct, and each entry of indexes,
+    snapshots, epochs and checkpoints. Unreadable parts are shown as damage, and the dump continues
+    after them. Nothing is changed, and a broker may be running.
     """
     files = ReadOnlyFileSystem()
     options = DumpOptions(

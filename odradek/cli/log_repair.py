@@ -18,21 +18,25 @@ from .progress import progress
 
 @command()
 @click.argument("directory", metavar="DIR")
-@click.option("--apply", is_flag=True, help="Do it; without, only say what would be done.")
+@click.option(
+    "--apply",
+    is_flag=True,
+    help="Repair the directory; without this option the command only says what it would do.",
+)
 @click.option(
     "--allow-gaps",
     is_flag=True,
-    help="Take missing offsets for removed by compaction, as in a copy of a compacted topic.",
+    help="Assume that compaction removed missing offsets, as in a copy of a compacted topic.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def repair(directory: str, apply: bool, allow_gaps: bool, as_json: bool) -> None:
     """Repair what `odradek log verify` finds in a data directory, or in one partition's.
 
-    Every batch that is whole is kept, with its offsets. Bytes that are none are saved beside the
-    log in a file that ends with .damaged before they are cut. Indexes, snapshots, epochs and
-    checkpoints are made anew from the batches. What the next start recovers is left to it.
+    Every valid batch is kept, with its offsets. Other bytes are saved beside the log in a file that
+    ends with .damaged before they are cut out. Indexes, snapshots, epochs and checkpoints are
+    rebuilt from the batches. Problems that the next start repairs are left alone.
 
-    Exit codes: 0 nothing is damaged (any more), 1 something is, 2 could not run.
+    Exit codes: 0 nothing is damaged (any more), 1 damage remains, 2 could not run.
     """
     path = absolute(directory)
     files = RealFileSystem() if apply else ReadOnlyFileSystem()

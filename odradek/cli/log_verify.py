@@ -28,12 +28,12 @@ WHILE_RUNNING = "; check it nevertheless with --while-running"
 @click.option(
     "--while-running",
     is_flag=True,
-    help="Look while a broker writes: what it has not finished is not held against it.",
+    help="Verify while a broker is writing, and ignore what it has not finished.",
 )
 @click.option(
     "--allow-gaps",
     is_flag=True,
-    help="Take missing offsets for removed by compaction, as in a copy of a compacted topic.",
+    help="Assume that compaction removed missing offsets, as in a copy of a compacted topic.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def verify(

@@ -40,7 +40,7 @@ zookeeper_option = click.option(
     help="As in Kafka's zookeeper.connect.",
 )
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Say what would be done, and do nothing."
+    "--dry-run", is_flag=True, help="Say what would be done, but do nothing."
 )
 
 

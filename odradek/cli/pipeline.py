@@ -14,10 +14,10 @@ from .tables import discard_stdout
 # One line per job: `odradek pipeline NAME` is the function NAME in odradek/cli/pipeline_NAME.py.
 JOBS: Final = {
     "archive": "Land topics in Parquet files, each record exactly once.",
-    "compact": "Make few large files of an archive's small ones.",
+    "compact": "Merge an archive's small files into a few large ones.",
     "replay": "Bring an archive back into a topic.",
     "audit": "Compare broker, archive and a second topic.",
-    "rollup": "Aggregate a topic in windows, as a YAML file says.",
+    "rollup": "Aggregate a topic in windows that a YAML file defines.",
     "mirror": "Copy topics to another cluster.",
     "generate": "Write a realistic load to a topic.",
     "checkpoint": "Show a checkpoint's offsets against the log's.",

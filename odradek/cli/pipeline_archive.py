@@ -34,7 +34,7 @@ MAX_OFFSETS: Final = 5_000_000
     metavar="earliest|latest|JSON",
     default="earliest",
     show_default=True,
-    help="Where partitions begin that are not in the archive and no checkpoint.",
+    help="Where to begin in partitions that are in neither the archive nor the checkpoint.",
 )
 @click.option(
     "--max-offsets-per-trigger",
@@ -42,7 +42,7 @@ MAX_OFFSETS: Final = 5_000_000
     metavar="N",
     default=MAX_OFFSETS,
     show_default=True,
-    help="The size of a batch, and so what a kill can cost.",
+    help="The size of a batch, and so the work that a kill can cost.",
 )
 @click.option(
     "--partition-by",
@@ -56,7 +56,7 @@ MAX_OFFSETS: Final = 5_000_000
 )
 @fail_on_data_loss_option
 @click.option(
-    "--compact", is_flag=True, help="Before the first batch, make few large files of small ones."
+    "--compact", is_flag=True, help="Before the first batch, merge small files into large ones."
 )
 @spark_options
 @kafka_options
@@ -77,10 +77,10 @@ def archive(
     fail_on_data_loss: bool,
     compact: bool,
 ) -> None:
-    """Land topics in Parquet files, each offset exactly once.
+    """Write topics to Parquet files, each offset exactly once.
 
-    A batch becomes part of the archive whole or not at all, whatever is killed meanwhile: start the
-    job again and it goes on. Read the folder with any reader of Parquet.
+    A batch becomes part of the archive atomically, whatever is killed meanwhile. Start the job
+    again, and it continues. Any Parquet reader can read the folder.
     """
     job = ArchiveJob(
         to=target,

@@ -33,38 +33,47 @@ NOT_EQUAL = 1
 
 @command()
 @kafka_options
-@click.option("--topics", metavar="T,…", required=True, help="What was archived or copied.")
-@click.option("--archive", metavar="DIR", help="A folder that `pipeline archive` filled.")
+@click.option(
+    "--topics", metavar="T,…", required=True, help="The topics that were archived or copied."
+)
+@click.option("--archive", metavar="DIR", help="A folder that `pipeline archive` has written.")
 @click.option(
     "--against-topic",
     metavar="U",
     help="A topic into which T was replayed or mirrored; with --archive it is compared with that.",
 )
 @click.option(
-    "--against-bootstrap-servers", metavar="HOST:PORT,…", help="Where U is, if not where T is."
+    "--against-bootstrap-servers",
+    metavar="HOST:PORT,…",
+    help="The cluster of U, if it differs from T's.",
 )
 @command_config_option(" for U's cluster", "--against-command-config")
 @click.option(
     "--against-name",
     metavar="NAME",
-    help="Only the copy that was made with --name NAME, if U holds several of T.",
+    help="Only the copy that was written with --name NAME, if U contains several copies of T.",
 )
 @click.option(
     "--isolation-level",
     type=click.Choice(ISOLATION_LEVELS),
-    help="How to read T; by default as the archive did, else as --command-config says.",
+    help="How to read T. Default: that of the archive, else that of --command-config.",
 )
-@click.option("--strict", is_flag=True, help="What retention or compaction removed differs, too.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Count records that retention or compaction removed as differences.",
+)
 @click.option(
     "--allow-lag",
     is_flag=True,
-    help="What lies before the first or after the last offset of archive or U is no difference.",
+    help="Do not count records before the first or after the last offset of archive or U as "
+    "differences.",
 )
 @click.option(
     "--range-size",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Offsets in a range; by default the longest partition has about 64 ranges.",
+    help="The number of offsets in a range. Default: about 64 ranges in the longest partition.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - is stdout.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the report as a page with plots.")
@@ -87,12 +96,13 @@ def audit(
 ) -> None:
     """Compare a topic with its archive and with a topic it was copied to.
 
-    Counts, missing and doubled records, order and checksums, for each partition and range of
-    offsets. Records of U are compared by the offsets that they came from. Offsets that neither
-    side has are no gaps. What retention or compaction removed is no difference unless --strict.
+    Compares counts, missing and duplicated records, order and checksums for each partition and
+    range of offsets. Records of U are compared by their original offsets. Offsets that both sides
+    lack are not gaps. Records that retention or compaction removed count as differences only with
+    --strict.
 
-    Exit codes: 0 equal, 1 different, or behind (all that archive or U lack is what they may yet
-    get; 0 with --allow-lag), 2 could not run.
+    Exit codes: 0 equal, 1 different, or behind (archive or U lack only records that may still
+    arrive; 0 with --allow-lag), 2 could not run.
     """
     for file in (json_file, html_file):
         _make_room(file)

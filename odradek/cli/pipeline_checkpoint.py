@@ -32,10 +32,10 @@ COLUMNS = ("TOPIC", "PARTITION", "LOG-START", "NEXT", "LOG-END", "LAG", "STATE")
 def checkpoint(
     ctx: click.Context, *, folder: str, kafka: Kafka, as_json: bool, spark: SparkOptions
 ) -> None:
-    """Show where a streaming query goes on, against what its topics still hold.
+    """Compare the offsets where a streaming query continues with those of its topics.
 
-    DIR is the checkpoint folder of any Structured Streaming query that reads Kafka. Spark is only
-    started for one that is not on this machine.
+    DIR is the checkpoint folder of any Structured Streaming query that reads Kafka. Spark is
+    started only if the folder is not on this machine.
     """
     found = read_checkpoint(_folder(folder, spark))
     if found is None:

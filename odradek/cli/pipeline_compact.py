@@ -16,20 +16,26 @@ from .tables import count_of
 
 
 @command()
-@click.option("--archive", "folder", metavar="DIR", required=True, help="What archive wrote.")
+@click.option(
+    "--archive",
+    "folder",
+    metavar="DIR",
+    required=True,
+    help="A folder that `pipeline archive` has written.",
+)
 @click.option(
     "--target-bytes",
     type=click.IntRange(1),
     default=TARGET_BYTES,
     show_default=True,
-    help="About how large files become; larger ones stay.",
+    help="The approximate size of the new files; larger files are kept.",
 )
 @spark_options
 def compact(spark: SparkOptions, folder: str, target_bytes: int) -> None:
-    """Make few large files of an archive's small ones.
+    """Merge an archive's small files into a few large ones.
 
-    Takes the archive over from a job that writes to it: that one stops. Each folder changes whole
-    or not at all; while one does, readers of plain Parquet may see its records twice.
+    Takes over the archive from a job that writes to it, and that job stops. Each folder changes
+    atomically; meanwhile readers of plain Parquet may see its records twice.
     """
     check_archive(folder, spark)  # before Spark is started, which takes longer
     session = start("odradek compact", spark.with_defaults(DEFAULTS), needs_kafka=False)

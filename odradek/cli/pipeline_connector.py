@@ -21,10 +21,10 @@ from .pipeline_options import spark_options
 )
 @spark_options
 def connector(*, folder: Path, spark_version: str | None, spark: SparkOptions) -> None:
-    """Fetch Spark's Kafka connector and what it needs into DIR.
+    """Download Spark's Kafka connector and its dependencies into DIR.
 
-    Spark itself downloads it, as it does for a job, from where --conf says (spark.jars.ivySettings,
-    spark.jars.repositories). Prints the --conf by which a job needs no download.
+    Spark downloads it as for a job, from the repositories in --conf (spark.jars.ivySettings,
+    spark.jars.repositories). Prints the --conf with which a job needs no download.
     """
     package = package_of(installed(), spark_version)
     with ivy_folder() as ivy:

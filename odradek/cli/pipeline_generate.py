@@ -30,23 +30,32 @@ REDRAWN_EVERY_S: Final = 0.1
 
 
 @command()
-@click.option("--topic", required=True, metavar="T", help="Where to write.")
+@click.option("--topic", required=True, metavar="T", help="The topic to write to.")
 @click.option("--kind", type=click.Choice(list(KINDS)), default="orders", show_default=True)
-@click.option("--records", type=click.IntRange(1), metavar="N", help="Without it: until stopped.")
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The number of records. Default: until stopped.",
+)
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     metavar="R",
-    help="Records a second; without it as fast as they are taken.",
+    help="Records per second. Default: as fast as possible.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same, the same records.")
-@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Create the topic with N.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="The same seed gives the same records."
+)
+@click.option(
+    "--partitions", type=click.IntRange(1), metavar="N", help="Create the topic with N partitions."
+)
 @click.option(
     "--start",
     metavar="TIME|now",
     default=iso(START_MS),
     show_default=True,
-    help="The first event's time. `now` makes other records each time.",
+    help="The time of the first event. `now` gives different records each time.",
 )
 @click.option(
     "--events-per-second",
@@ -54,7 +63,7 @@ REDRAWN_EVERY_S: Final = 0.1
     default=USUAL.events_per_second,
     show_default=True,
     metavar="E",
-    help="Events in a second of event time, however fast they are written.",
+    help="Events per second of event time, however fast they are written.",
 )
 @click.option("--late", type=SHARE, default=USUAL.late, show_default=True, metavar="0-1")
 @click.option("--duplicate", type=SHARE, default=USUAL.duplicate, show_default=True, metavar="0-1")
@@ -62,7 +71,7 @@ REDRAWN_EVERY_S: Final = 0.1
 @click.option(
     "--event-timestamps",
     is_flag=True,
-    help="Give records the event's time as timestamp, not that of writing.",
+    help="Use the event time as the record timestamp, not the time of writing.",
 )
 @kafka_options
 @spark_options
@@ -84,8 +93,8 @@ def generate(
 ) -> None:
     """Write orders, clicks or sensor readings, some of them late, repeated or malformed.
 
-    The same options make the same keys, values and headers, byte for byte. One producer writes
-    them in order; with --master Spark does, in parallel and in no order.
+    The same options generate the same keys, values and headers, byte for byte. One producer writes
+    them in order; with --master Spark writes them in parallel, in no order.
     """
     if (spark.conf or spark.jars) and spark.master is None:
         raise click.UsageError("--conf and --jars are of use with --master only")

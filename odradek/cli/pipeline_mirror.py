@@ -27,17 +27,21 @@ from .tables import count_of
     epilog="The same command goes on where an earlier run ended or was killed; its progress is kept"
     " at the target. Each record gets one more header, odradek.source, that names its source."
 )
-@click.option("--from", "source", metavar="HOST:PORT,…", required=True, help="Where topics are.")
-@click.option("--to", "target", metavar="HOST:PORT,…", required=True, help="Where copies go.")
+@click.option(
+    "--from", "source", metavar="HOST:PORT,…", required=True, help="The cluster of the topics."
+)
+@click.option(
+    "--to", "target", metavar="HOST:PORT,…", required=True, help="The cluster of the copies."
+)
 @topics_options
-@click.option("--prefix", default="", metavar="P", help="Before the names of the copies.")
+@click.option("--prefix", default="", metavar="P", help="The prefix for the names of the copies.")
 @streaming_options
 @click.option(
     "--starting-offsets",
     type=click.Choice(STARTS),
     default="earliest",
     show_default=True,
-    help="Where partitions begin that were not copied before.",
+    help="Where to begin in partitions that were not copied before.",
 )
 @click.option(
     "--max-offsets-per-trigger", type=click.IntRange(1), metavar="N", help="The size of a batch."

@@ -19,13 +19,13 @@ from .options import parse_pairs
 Job = Callable[..., None]
 
 once_option: Final = click.option(
-    "--once", is_flag=True, help="Take what is there now and end (availableNow)."
+    "--once", is_flag=True, help="Process the records that exist now, then end (availableNow)."
 )
 fail_on_data_loss_option: Final = click.option(
     "--fail-on-data-loss/--no-fail-on-data-loss",
     default=True,
     show_default=True,
-    help="Whether to stop when offsets are gone that were not read yet.",
+    help="Whether to stop if offsets are gone that were not read yet.",
 )
 
 
@@ -56,14 +56,17 @@ def spark_options(job: Job) -> Job:
         "--jars",
         metavar="JAR,…",
         default="",
-        help="Spark's Kafka connector and what it needs, instead of a download; globs are fine.",
+        help="Spark's Kafka connector and its dependencies, instead of a download; globs are "
+        "allowed.",
     )
-    @click.option("--verbose", is_flag=True, help="Show all that Spark and Ivy say at the start.")
+    @click.option(
+        "--verbose", is_flag=True, help="Show everything that Spark and Ivy print at the start."
+    )
     @click.option("--log-format", type=click.Choice(FORMATS), default="plain", show_default=True)
     @click.option(
         "--log-level",
         type=click.Choice(LEVELS),
-        help="The default is info; warning where stderr is a terminal, which shows progress.",
+        help="Default: info; warning on a terminal, which shows the progress instead.",
     )
     @functools.wraps(job)
     def with_spark(
@@ -111,7 +114,8 @@ def topics_options(job: Job) -> Job:
     @click.option(
         "--topics-pattern",
         metavar="REGEX",
-        help="All topics whose whole names it matches, of what Java and Python both understand.",
+        help="All topics whose whole name matches; use a regular expression that both Java and "
+        "Python understand.",
     )
     @functools.wraps(job)
     def with_topics(topics: str | None, topics_pattern: str | None, **rest: object) -> None:
@@ -128,10 +132,14 @@ def streaming_options(job: Job) -> Job:
 
     @once_option
     @click.option(
-        "--trigger", metavar="INTERVAL", help='How often, as in "10 seconds"; else always.'
+        "--trigger",
+        metavar="INTERVAL",
+        help='How often to start a batch, such as "10 seconds". Default: one after the other.',
     )
     @click.option(
-        "--query-name", metavar="NAME", help="Of the query; the group spark-NAME shows its lag."
+        "--query-name",
+        metavar="NAME",
+        help="Name of the query; the group spark-NAME shows its lag.",
     )
     @functools.wraps(job)
     def with_stream(once: bool, trigger: str | None, **rest: object) -> None:
@@ -148,10 +156,13 @@ def copy_options(job: Job) -> Job:
     """Add --name, --restart and --compression to a job that copies records."""
 
     @click.option(
-        "--name", default="", metavar="NAME", help="Of this copy, if there are several of a topic."
+        "--name",
+        default="",
+        metavar="NAME",
+        help="The name of this copy, if there are several of one topic.",
     )
     @click.option(
-        "--restart", is_flag=True, help="Copy all of it again, whatever was copied before."
+        "--restart", is_flag=True, help="Copy everything again, whatever was copied before."
     )
     @click.option(
         "--compression", type=click.Choice(("none", "gzip")), default="none", show_default=True

@@ -33,36 +33,40 @@ STOPPED: Final = 143
     " twice. Each record gets one more header, odradek.source, that names its source. Exit code"
     " 143: a signal stopped it before its end."
 )
-@click.option("--archive", metavar="DIR", required=True, help="What `pipeline archive` filled.")
+@click.option(
+    "--archive", metavar="DIR", required=True, help="A folder that `pipeline archive` has written."
+)
 @kafka_options
 @click.option("--topic", metavar="T", required=True, help="The archived topic.")
 @click.option(
     "--to-topic",
     metavar="U",
     required=True,
-    help="The topic to write to; if it is not there it is made like T.",
+    help="The topic to write to; if it does not exist, it is created like T.",
 )
 @click.option(
     "--source-bootstrap-servers",
     metavar="HOST:PORT,…",
-    help="Where T is, to make U like it; by default what the archive knows, or U's cluster.",
+    help="The cluster of T, to create U like it. Default: the archive's notes, or U's cluster.",
 )
 @command_config_option(" for T's cluster", "--source-command-config")
 @click.option(
     "--keep-partitions",
     is_flag=True,
-    help="Each record in the partition of the same number; else by its key, and those without"
-    " together by source partition.",
+    help="Keep each record's partition number. Default: choose by key; records without a key "
+    "stay together by source partition.",
 )
-@click.option("--starting-offsets", metavar="N|P:N,…", help="First offset, of all or some.")
-@click.option("--ending-offsets", metavar="N|P:N,…", help="The offset behind the last.")
+@click.option(
+    "--starting-offsets", metavar="N|P:N,…", help="The first offset, of all partitions or of some."
+)
+@click.option("--ending-offsets", metavar="N|P:N,…", help="The offset after the last one.")
 @click.option("--starting-timestamp", metavar="TIME", help="Milliseconds or ISO 8601, inclusive.")
 @click.option("--ending-timestamp", metavar="TIME", help="Milliseconds or ISO 8601, exclusive.")
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="At most so many records per second.",
+    help="The most records per second.",
 )
 @copy_options
 @spark_options

@@ -25,7 +25,7 @@ from .pipeline_options import fail_on_data_loss_option, kafka_options, once_opti
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
     metavar="FILE",
-    help="What to read, to compute and to write; --example shows every key.",
+    help="The YAML file of the rollup; --example shows every key.",
 )
 @click.option(
     "--example",
@@ -33,7 +33,7 @@ from .pipeline_options import fail_on_data_loss_option, kafka_options, once_opti
     is_eager=True,  # else the spec would be asked for first
     expose_value=False,
     callback=lambda ctx, _, asked: _show_example(ctx) if asked else None,
-    help="Print a spec with every key, and run nothing.",
+    help="Print an example with every key, and run nothing.",
 )
 @once_option
 @fail_on_data_loss_option
@@ -42,10 +42,10 @@ from .pipeline_options import fail_on_data_loss_option, kafka_options, once_opti
 def rollup(
     spec_file: Path, once: bool, fail_on_data_loss: bool, kafka: Kafka, spark: SparkOptions
 ) -> None:
-    """Aggregate a topic in windows, as a YAML file says.
+    """Aggregate a topic in windows that a YAML file defines.
 
-    Late and bad records are counted, bad ones go to the topic of dead letters. Parquet rows are
-    exactly once, also if the job is killed; a topic gets each window at least once, under a key by
+    Late and bad records are counted, and bad ones go to the dead letter topic. Parquet rows are
+    exactly once, even if the job is killed. A topic gets each window at least once, with a key by
     which compaction keeps the result.
     """
     spec = read_spec(_text_of(spec_file), str(spec_file))

@@ -81,13 +81,14 @@ class LineFormat:
     callback=parse_headers,
     help="A header of every record; may be repeated.",
 )
-@click.option("--value", metavar="TEXT", help="Write this one record, read no input.")
+@click.option("--value", metavar="TEXT", help="Write only this record, and read no input.")
 @click.option(
     "-p",
     "--partition",
     metavar="N|any",
     default=None,
-    help="Where to write. Default: as the JSON line says, else by key; `any`: always by key.",
+    help="The partition. Default: that of the JSON line, else chosen by the key; `any`: always "
+    "by the key.",
 )
 @click.option(
     "-z",
@@ -98,7 +99,7 @@ class LineFormat:
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "all"]),
-    help="all: idempotent, in order, none lost or doubled.  Default: all.",
+    help="all: idempotent, in order, none lost or duplicated.  Default: all.",
 )
 @click.option(
     "--timeout",
@@ -115,7 +116,7 @@ class LineFormat:
     "record_format",
     metavar="FORMAT",
     help="Print this for each acknowledged record, such as '%p %o\\\\n'; see `consume --help`."
-    "  Default: where the record of --value is.",
+    "  Default: partition and offset with --value, else nothing.",
 )
 @cluster_options
 def produce(

@@ -63,21 +63,22 @@ def parse_rate(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     "rate",
     metavar="RATE",
     callback=parse_rate,
-    help="Bytes a second that each broker may send and take for it: 50M.  Default: as it is.",
+    help="The most bytes per second that each broker sends and receives for the plan: 50M.  "
+    "Default: no change.",
 )
 @click.option(
     "--replica-alter-log-dirs-throttle",
     "log_dirs_rate",
     metavar="RATE",
     callback=parse_rate,
-    help="Bytes a second that moves between log directories may copy meanwhile on each broker.",
+    help="The most bytes per second that moves between log directories copy on each broker.",
 )
 @cluster_options
 def execute(cluster: Cluster, path: Path, rate: int | None, log_dirs_rate: int | None) -> None:
-    """Begin to move replicas as a plan says.
+    """Start to move replicas as a plan says.
 
-    Prints the replicas as they were, which is the plan for the way back.  Throttles stay until
-    `status PLAN.json` finds that all is done.  If a broker refuses them nothing is begun.
+    Prints the current assignment, which is the plan for the way back. Throttles stay until `status
+    PLAN.json` finds that all moves are done. If a broker refuses the throttles, nothing starts.
     """
     rates = Rates(rate, log_dirs_rate)
     wanted = read_plan(path)
@@ -117,7 +118,7 @@ def status(
     preserve_throttles: bool,
     as_json: bool,
 ) -> None:
-    """Show what is being moved; with a plan, also what of it is done.
+    """Show what is being moved; with a plan, also its progress.
 
     With a plan, and once nothing is being moved any more, the throttles of its topics and of all
     brokers are removed.
@@ -200,7 +201,7 @@ def _show_status(documents: list[dict[str, Any]]) -> None:
     metavar="TOPIC[:PARTITION]",
     multiple=True,
     callback=parse_partitions,
-    help="What to leave where it was; may be repeated.",
+    help="A topic or partition to leave where it was; may be repeated.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything that is being moved.")
 @preserve_option
@@ -211,9 +212,9 @@ def cancel(
     everything: bool,
     preserve_throttles: bool,
 ) -> None:
-    """Stop moving: partitions get back the replicas that they had.
+    """Cancel reassignments: partitions get back the replicas that they had.
 
-    If nothing else is being moved the throttles are removed, too.
+    If nothing else is being moved, the throttles are removed, too.
     """
     if bool(asked) == everything:
         raise click.UsageError("give --topic, or --all")

@@ -68,7 +68,7 @@ def parse_replaced(
     "targets",
     metavar="B,B,…",
     callback=parse_numbers,
-    help="Where the --topics shall be.  Default: on all brokers.",
+    help="The brokers for --topics.  Default: all brokers.",
 )
 @click.option(
     "-o",
@@ -87,10 +87,10 @@ def plan(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Work out which replicas to move: as few as possible; and what that copies.
+    """Plan which replicas to move, as few as possible, and show the bytes to copy.
 
-    Replicas of a partition stay in different racks as far as there are brokers for it.  Nothing is
-    changed.  --json prints the plan as Kafka's own tool writes it.
+    Replicas of a partition stay in different racks if there are enough brokers. Nothing is changed.
+    --json prints the plan in the format of Kafka's tool.
     """
     if sum((leaving is not None, bool(replaced), topics is not None)) != 1:
         raise click.UsageError("give one of --drain, --replace and --topics")

@@ -82,7 +82,8 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
 @click.option(
     "--to-current",
     is_flag=True,
-    help="To what is committed, but within the log; to its end where nothing is committed.",
+    help="To the committed offset, moved into the log's range; to the end where nothing is "
+    "committed.",
 )
 @click.option(
     "--to-datetime",
@@ -94,16 +95,19 @@ def parse_since(ctx: click.Context, param: click.Parameter, text: str | None) ->
     "--by-duration",
     metavar="DURATION",
     callback=parse_since,
-    help="To the first record since that long ago: 15m, 3h, 2d, or ISO as in P2DT12H.",
+    help="To the first record of this last period: 15m, 3h, 2d, or ISO as in P2DT12H.",
 )
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
 @click.option(
     "--shift-by",
     type=int,
-    help="By so many records: on, or back if negative.",
+    help="By this many records: forward, or back if negative.",
 )
 @click.option(
-    "--execute/--dry-run", "execute", default=False, help="Do it, or only show it (the default)."
+    "--execute/--dry-run",
+    "execute",
+    default=False,
+    help="Do it, or only show the plan (the default).",
 )
 @json_option
 @cluster_options
@@ -116,7 +120,7 @@ def reset_offsets(
     as_json: bool,
     **scenario: Any,
 ) -> None:
-    """Move what a group has committed; without --execute, show what would be moved."""
+    """Reset the committed offsets of a group; without --execute, only show the plan."""
     if bool(topics) == all_topics:
         raise click.UsageError("give --topic or --all-topics")
     target, since_ms = _target(**scenario)

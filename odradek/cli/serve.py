@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--config",
     "config_file",
     metavar="FILE",
-    help="Kafka's server.properties, as it is.",
+    help="A server.properties of Kafka.",
 )
 @click.option(
     "--data-dir",
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     "--brokers",
     type=click.IntRange(1),
     default=1,
-    help="How many brokers to run in this process, as one cluster: their directories are "
-    "DIR/broker-N, their numbers and ports count up from the first one's.",
+    help="How many brokers to run in this process, as one cluster. Their directories are "
+    "DIR/broker-N; ids and ports count up from those of the first one.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[,…][/CHROOT]",
-    help="Be a member of the cluster that is coordinated there: zookeeper.connect.",
+    help="Join the cluster of this ZooKeeper: zookeeper.connect.",
 )
-@click.option("--broker-id", type=click.IntRange(0), help="This broker's number: broker.id.")
+@click.option("--broker-id", type=click.IntRange(0), help="The id of this broker: broker.id.")
 @click.option(
     "--set",
     "--override",
@@ -72,14 +72,14 @@ if TYPE_CHECKING:
     type=click.Choice(FORMATS),
     default="plain",
     show_default=True,
-    help="How the log on stderr is written.",
+    help="Format of the log on stderr.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default="info",
     show_default=True,
-    help="What is logged.",
+    help="The lowest level that is logged.",
 )
 @click.option(
     "--stop-with-stdin",

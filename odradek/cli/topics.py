@@ -84,8 +84,10 @@ def list_topics(cluster: Cluster, internal: bool, quiet: bool, as_json: bool) ->
 @click.option("-r", "--replication-factor", type=click.IntRange(1), help="Default: the cluster's.")
 @assignment_option
 @config_option
-@click.option("--if-not-exists", is_flag=True, help="Do not mind a topic that is there.")
-@click.option("--dry-run", is_flag=True, help="Let the cluster check it, create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Accept topics that exist already.")
+@click.option(
+    "--dry-run", is_flag=True, help="Let the cluster check the request, but create nothing."
+)
 @cluster_options
 def create(
     cluster: Cluster,
@@ -119,7 +121,7 @@ def create(
 
 @topics.command("delete")
 @click.argument("names", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="Do not mind a topic that is not there.")
+@click.option("--if-exists", is_flag=True, help="Accept topics that do not exist.")
 @cluster_options
 def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
     """Delete topics with all their records."""

@@ -57,7 +57,8 @@ def parse_racks(
 @click.option(
     "--start",
     type=click.IntRange(0),
-    help="Where the first replica goes, and the shift of the others.  Default: chance, as Kafka.",
+    help="The broker of the first replica, and the distance of the others.  Default: random, as in "
+    "Kafka.",
 )
 @json_option
 @cluster_options

@@ -33,7 +33,7 @@ timeout_option = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait; exit code 3 if it is not there by then.",
+    help="How long to wait; then exit code 3.",
 )
 
 
@@ -48,7 +48,7 @@ def wait() -> None:
 
 @wait.command("broker")
 @click.option(
-    "--count", type=click.IntRange(1), default=1, show_default=True, help="So many brokers."
+    "--count", type=click.IntRange(1), default=1, show_default=True, help="The number of brokers."
 )
 @timeout_option
 @cluster_options
@@ -87,7 +87,11 @@ def wait_for_topic(cluster: Cluster, names: tuple[str, ...], timeout_s: float) -
 @wait.command("group")
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--members", type=click.IntRange(1), default=1, show_default=True, help="So many at least."
+    "--members",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="The minimum number of members.",
 )
 @timeout_option
 @cluster_options
@@ -115,12 +119,12 @@ def wait_for_group(cluster: Cluster, name: str, members: int, timeout_s: float) 
     default=0,
     show_default=True,
     metavar="N",
-    help="Up to this lag over all partitions.",
+    help="The highest total lag of all partitions that counts as done.",
 )
 @timeout_option
 @cluster_options
 def wait_for_lag(cluster: Cluster, name: str, lag_max: int, timeout_s: float) -> None:
-    """Wait until a group has committed all there is, in the partitions that it has committed."""
+    """Wait until a group has no lag in the partitions for which it has committed offsets."""
 
     def check(brokers: Brokers) -> str | None:
         committed = committed_offsets(brokers, name)

@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 @group("zookeeper")
 def zookeeper() -> None:
-    """Look at the nodes in ZooKeeper or in an embedded store."""
+    """Show the nodes in ZooKeeper or in an embedded store."""
 
 
 @zookeeper.command()
@@ -46,18 +46,18 @@ def zookeeper() -> None:
     "--zookeeper",
     "address",
     metavar="HOST:PORT/CHROOT",
-    help=f"As in Kafka's zookeeper.connect; {LOCAL} if nothing is said.",
+    help=f"As in Kafka's zookeeper.connect; by default {LOCAL}.",
 )
 @click.option(
     "--data-dir",
     metavar="DIR",
-    help="The embedded store in this directory instead; its broker has to be stopped.",
+    help="The embedded store in this directory instead; its broker must be stopped.",
 )
 @json_option
 def dump(path: str, address: str | None, data_dir: str | None, as_json: bool) -> None:
     """Print the nodes at and below PATH, sorted.
 
-    A line each: path, version, ephemeral or persistent, data. Nothing is changed.
+    Each line has path, version, ephemeral or persistent, and data. Nothing is changed.
     """
     if address is not None and data_dir is not None:
         raise click.UsageError("--zookeeper and --data-dir exclude each other")

@@ -170,7 +170,9 @@ def _know(view: LogView, found: _Found, options: ReadOptions) -> Known:
     if options.to_log_end:
         end = None
     elif found.high_watermark is None:
-        logger.warning("no high watermark is noted, nothing is read path=%s", found.directory)
+        logger.warning(
+            "no high watermark in the checkpoint, nothing is read path=%s", found.directory
+        )
         end = start
     else:
         end = max(start, found.high_watermark)

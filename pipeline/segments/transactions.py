@@ -75,5 +75,5 @@ def _newest_snapshot(view: LogView, offset_end: int | None) -> tuple[int, Produc
         try:
             return offset, decode_snapshot(view.files.read_bytes(path) or b"")
         except ValueError as error:
-            logger.warning("producer snapshot unreadable, passed over path=%s: %s", path, error)
+            logger.warning("producer snapshot unreadable, ignored path=%s: %s", path, error)
     return view.first_offset or 0, ProducerState()

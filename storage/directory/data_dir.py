@@ -179,7 +179,7 @@ class DataDir:
             future = _FUTURE_DIRECTORY.fullmatch(info.name)
             match = future or _PARTITION_DIRECTORY.fullmatch(info.name)
             if match is None:
-                logger.warning("unknown directory left alone path=%s", path)
+                logger.warning("unknown directory ignored path=%s", path)
                 continue
             key = match[1], int(match[2])
             hints = checkpoints.hints(key, marker=self.was_clean, is_copy=future is not None)
@@ -210,7 +210,7 @@ class DataDir:
             self.unserved[key] = Unserved("it is a file where a directory should be", found)
             logger.error("partition not served path=%s reason=%s", path, self.unserved[key].reason)
         elif not (name.startswith(".") or name in _FILES or name.endswith(".tmp")):
-            logger.warning("unknown file left alone path=%s", path)
+            logger.warning("unknown file ignored path=%s", path)
 
     def load_one(self, found: FoundPartition, config: LogConfig, wall_ms: int) -> Log | None:
         """Load one of the partitions found, recovering it if necessary.
@@ -237,7 +237,7 @@ class DataDir:
                 self.unserved[found.key] = Unserved(str(error), found)
             return None
         if found.is_future and found.key in self.futures:
-            logger.warning("second copy left alone path=%s", found.directory)
+            logger.warning("second copy ignored path=%s", found.directory)
             log.abandon()
             return None
         log.loaded = report or log.loaded

@@ -279,6 +279,6 @@ def _resolve_two(old_dir: DataDir, new_dir: DataDir, key: tuple[str, int]) -> No
         old_dir.note_deleted(plan.directory)
         old.files.sync_path(old_dir.path)
     else:
-        logger.warning("move goes on from=%s to=%s", old.directory, new.directory)
+        logger.warning("move continues from=%s to=%s", old.directory, new.directory)
         give_future_name(new, new_dir)
         new_dir.futures[key] = new_dir.logs.pop(key)

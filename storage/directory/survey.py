@@ -108,7 +108,7 @@ def _walk(
         for position, header in walk_headers(file, 0, info.size_bytes):
             yield header, bytes(file.pread(header.size_bytes, position)) if whole else b""
     except CorruptLog as error:
-        logger.warning("segment ends with what is no batch: %s", error)
+        logger.warning("segment ends with an invalid batch: %s", error)
     finally:
         file.rest()
 

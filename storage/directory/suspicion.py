@@ -82,8 +82,8 @@ class Suspicion:
                 self._boot_id = noted.boot_id
             elif not was_clean and noted.boot_id not in (None, self._boot_id) and found:
                 logger.warning(
-                    "the machine was started anew and the broker was not stopped before: its "
-                    "replicas may lack what was not synced path=%s partitions=%d",
+                    "the machine was booted again and the broker was not stopped before: its "
+                    "replicas may lack unsynced records path=%s partitions=%d",
                     self._path,
                     len(found),
                 )
@@ -118,7 +118,7 @@ class Suspicion:
         try:
             plan.run()
         except DiskFull as error:
-            logger.warning("boot id not noted path=%s error=%s", self._path, error)
+            logger.warning("boot id not written path=%s error=%s", self._path, error)
         else:
             self.planned(plan)
 
@@ -130,7 +130,7 @@ class Suspicion:
             return BootNote.parse(data)
         except ValueError as error:
             logger.warning(
-                "boot note unreadable, all is suspect path=%s error=%s", self._path, error
+                "boot id unreadable, all replicas are suspect path=%s error=%s", self._path, error
             )
             return BootNote("?")
 

@@ -122,7 +122,7 @@ def replay_producers(
         try:
             _replay_segment(state, segment, offset_first, offset_end)
         except CorruptLog as error:
-            logger.warning("producers are incomplete: a bad batch was passed over error=%s", error)
+            logger.warning("producer state is incomplete: a bad batch was skipped error=%s", error)
 
 
 def _replay_segment(
@@ -237,4 +237,4 @@ def _rebuild_transaction_index(
             if ended is not None and ended.is_aborted:
                 segment.note_aborted(ended, state)
     except CorruptLog as error:
-        logger.warning("a bad batch was passed over error=%s", error)
+        logger.warning("a bad batch was skipped error=%s", error)

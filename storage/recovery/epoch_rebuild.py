@@ -94,5 +94,5 @@ def _epochs_of(segments: Segments) -> list[tuple[int, int]]:
                 if epoch >= 0 and (not entries or epoch > entries[-1][0]):
                     entries.append((epoch, header.base_offset))
         except CorruptLog as error:
-            logger.warning("a bad batch was passed over error=%s", error)
+            logger.warning("a bad batch was skipped error=%s", error)
     return entries

@@ -161,5 +161,5 @@ def _headers_from(segment: Segment, offset: int, size_bytes_max: int) -> list[Ba
                     break
                 headers.append(header)
     except CorruptLog as error:
-        logger.warning("a bad batch was passed over error=%s", error)
+        logger.warning("a bad batch was skipped error=%s", error)
     return headers

@@ -219,7 +219,7 @@ def _list(files: FileSystem, directory: str) -> dict[str, FileInfo]:
         if not info.is_directory:
             infos[info.name] = info
         elif not is_ours:
-            logger.warning("unknown directory left alone path=%s/%s", directory, info.name)
+            logger.warning("unknown directory ignored path=%s/%s", directory, info.name)
     return infos
 
 
@@ -288,7 +288,9 @@ def _check_clean(
         next_base_offset = segments.next_base_offset(segment)
         end = check_indexes(files, segment, infos, config, report, offset_end=next_base_offset)
     if end is None:
-        logger.warning("log is not as clean as its marker says path=%s", segments.active.file.path)
+        logger.warning(
+            "log is not clean, although its marker says so path=%s", segments.active.file.path
+        )
     elif end != hints.recovery_point:
         logger.warning(
             "log does not end where its checkpoint says path=%s log_end_offset=%d "

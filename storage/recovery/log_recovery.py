@@ -88,7 +88,7 @@ class LogRecovery:
         if self.log_end_offset < self.recovery_point:
             # Synced records are gone, or the checkpoint belongs to another log: trust nothing.
             logger.warning(
-                "log ends before its recovery point, scanned as a whole directory=%s "
+                "log ends before its recovery point, the whole log is scanned directory=%s "
                 "log_end_offset=%d recovery_point=%d",
                 self._directory,
                 self.log_end_offset,

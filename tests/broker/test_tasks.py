@@ -135,7 +135,7 @@ async def test_what_is_finished_though_nobody_waits(caplog: pytest.LogCaptureFix
     assert await waiting == "answer"
     await asyncio.sleep(0)
     assert (heard, unheard) == (["done"], [["before", "done"], ["done"]])
-    assert "nobody waits for it any more" in caplog.text
+    assert "its caller no longer waits" in caplog.text
     assert len(tasks) == 0
 
 

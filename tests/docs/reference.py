@@ -60,7 +60,7 @@ first version with compact types and tagged fields. *Kafka 3.9.2* is the range t
 
 A broker accepts requests marked *brokers* only on a listener for brokers. On other listeners it
 answers CLUSTER_AUTHORIZATION_FAILED, and TOPIC_AUTHORIZATION_FAILED to the Fetch of a follower:
-[who is taken for a broker](clusters.md#who-is-taken-for-a-broker).
+[which connections count as brokers](clusters.md#which-connections-count-as-brokers).
 
 A broker answers an ApiVersions request of an unknown version with UNSUPPORTED_VERSION and version
 0. It closes the connection after any other unknown API key or version, as Kafka does. Some old

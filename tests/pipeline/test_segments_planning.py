@@ -59,7 +59,7 @@ def test_a_partition_without_a_high_watermark(
     write_checkpoints(data_dir, {("t", 1): 4})
     with caplog.at_level(logging.WARNING):
         assert ranges(data_dir) == [(1, 0, 4)]
-    assert "no high watermark is noted" in caplog.text
+    assert "no high watermark in the checkpoint" in caplog.text
 
 
 def test_large_segments_are_cut_where_the_index_points(data_dir: Path) -> None:

@@ -187,7 +187,7 @@ class Context:
         """
         if stored.controller_epoch > self.controller_epoch:
             logger.error(
-                "state is of a later controller topic=%s partition=%d epoch=%d own_epoch=%d",
+                "state of a later controller ignored topic=%s partition=%d epoch=%d own_epoch=%d",
                 *key,
                 stored.controller_epoch,
                 self.controller_epoch,

@@ -36,7 +36,7 @@ def deletions_asked(context: Context, topics: Collection[str], *, enabled: bool)
     if not known:
         return
     if not enabled:
-        logger.info("topics are not to be deleted topics=%s", ",".join(known))
+        logger.info("topic deletion is disabled, requests dropped topics=%s", ",".join(known))
         yield DropDeletionRequests(known)
         return
     reassigning = {topic for topic, _ in context.reassigning}
@@ -79,7 +79,7 @@ def halt_deletions(context: Context, topics: Iterable[str], why: str) -> None:
     if halted:
         context.deletions_halted.update(halted)
         named = ",".join(halted[:NAMED_MAX])
-        logger.info("deletions wait count=%d topics=%s why=%s", len(halted), named, why)
+        logger.info("topic deletions wait count=%d topics=%s why=%s", len(halted), named, why)
 
 
 def retry_deletions(context: Context, topics: Iterable[str]) -> Procedure[None]:

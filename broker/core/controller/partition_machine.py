@@ -208,7 +208,7 @@ def _choose(
                     )
     if leaderless:
         logger.warning(
-            "nobody can lead strategy=%s count=%d topic=%s partition=%d",
+            "no replica can lead strategy=%s count=%d topic=%s partition=%d",
             strategy.name.lower(),
             len(leaderless),
             *leaderless[0],

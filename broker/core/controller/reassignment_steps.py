@@ -53,7 +53,7 @@ def advance(
     if not has_leader and not (yield from is_complete(key, assignment)):
         # A leader of an older version has shrunk the ISR meanwhile, by itself: the replicas to
         # remove hold the committed records.
-        logger.warning("targets are in sync no more topic=%s partition=%d", *key)
+        logger.warning("new replicas are no longer in sync topic=%s partition=%d", *key)
         context.set_assignment(key, assignment)
         return
     yield from _stop_replicas(context, key, assignment.removing)

@@ -40,7 +40,7 @@ def topic_changed(context: Context, topic: str, node: TopicNode) -> Procedure[No
     if not added:
         return
     if context.is_to_be_deleted(topic):
-        logger.warning("no partitions are added to a topic that goes topic=%s", topic)
+        logger.warning("no partitions added to a topic that is being deleted topic=%s", topic)
         led = {p: known[p] for p in node.partitions if (topic, p) in context.states}
         yield WriteAssignment(topic, context.topic_ids[topic], led)
         return

@@ -528,7 +528,7 @@ class ClassicGroup:
             # No request waits. If this record is lost, the last generation is restored at the next
             # start, and its members time out.
             if code is not ErrorCode.NONE:
-                logger.warning("store empty group=%s code=%s", self.group_id, code.name)
+                logger.warning("empty group not written group=%s code=%s", self.group_id, code.name)
                 self.journal.note("not-stored", f"the empty group was not stored: {code.name}")
             return []
 

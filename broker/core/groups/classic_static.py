@@ -104,7 +104,7 @@ def _undo(
     group: "ClassicGroup", joining: Joining, member: ClassicMember, former: Former, code: ErrorCode
 ) -> None:
     parked = joining.parked
-    logger.warning("store static member group=%s code=%s", group.group_id, code.name)
+    logger.warning("static member not written group=%s code=%s", group.group_id, code.name)
     group.journal.note("not-stored", f"its return was not stored: {code.name}", member.member_id)
     group.roster.take_join(member)
     _rename(group, member, former.member_id)

@@ -106,7 +106,7 @@ def _after_assigning(
         if not completing or group.generation_id != generation_id:
             return []  # another rebalance began meanwhile
         if code is not ErrorCode.NONE:
-            logger.warning("store assignment group=%s code=%s", group.group_id, code.name)
+            logger.warning("assignment not written group=%s code=%s", group.group_id, code.name)
             group.drop_assignments(code)
             group.prepare(f"the assignment was not stored: {code.name}")
         else:

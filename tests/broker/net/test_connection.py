@@ -139,7 +139,7 @@ async def test_a_flood_of_bad_frames_makes_few_lines(
     sweep()
     lines = [record.getMessage() for record in caplog.records]
     assert sum(line.startswith("connection closed") for line in lines) == 20
-    assert any("without a line count=" in line for line in lines)
+    assert any("without a log line count=" in line for line in lines)
 
 
 @on_broker()
