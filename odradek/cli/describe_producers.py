@@ -37,7 +37,7 @@ Document = dict[str, Any]
     "--broker",
     type=click.IntRange(0),
     metavar="ID",
-    help="Look at the replicas of this broker. Default: at those of leaders.",
+    help="Ask this broker about its replicas. Default: ask the leaders.",
 )
 @json_option
 @cluster_options

@@ -1,7 +1,7 @@
 """`odradek transactions find-hanging`: transactions that nobody will ever end.
 
-A transaction hangs if a partition has its records, and no coordinator knows that it is under way
-there.  Those who read only what is committed stop before it, and so does compaction.
+A transaction hangs if a partition contains its records, but no coordinator knows that it is in
+progress there.  Consumers with read_committed stop at its first record, and so does compaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ STATE_TOPIC: Final = "__transaction_state"
     "--broker",
     type=click.IntRange(0),
     metavar="ID",
-    help="Look at the replicas of this broker. Default: at those of leaders.",
+    help="Ask this broker about its replicas. Default: ask the leaders.",
 )
 @click.option(
     "--max-timeout",
@@ -52,8 +52,8 @@ STATE_TOPIC: Final = "__transaction_state"
     default="15m",
     show_default=True,
     callback=parse_duration_ms,
-    help="Leave out transactions with a record since then: the longest timeout that producers may"
-    " ask for (transaction.max.timeout.ms).",
+    help="Leave out transactions with a record in this time, the longest timeout that producers may"
+    " have (transaction.max.timeout.ms).",
 )
 @json_option
 @cluster_options
@@ -110,13 +110,13 @@ def _places(
 
 
 def _refuse_unknown_states(brokers: Brokers) -> None:
-    """Nobody coordinates the transactions in a partition without a leader: they do not hang."""
+    """Raise CommandError if the coordinator of some transactions is down: they may not hang."""
     states = topic_leaders(brokers, [STATE_TOPIC])[STATE_TOPIC]
     for partition, leader in states.leaders.items():
         if leader == NO_LEADER:
             raise CommandError(
                 f"{STATE_TOPIC}-{partition} has no leader, so it is not known which transactions"
-                " are under way"
+                " are in progress"
             )
 
 

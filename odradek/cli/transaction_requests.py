@@ -54,7 +54,7 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """That of the last marker which the producer's transactions have in the log; -1: none has."""
+    """The epoch in the producer's last marker in the log; -1 without a marker."""
     start_offset: int
     last_timestamp: int
 
@@ -165,7 +165,7 @@ def open_transactions(described: Mapping[Partition, PartitionResponse]) -> list[
 
 
 def ongoing(brokers: Brokers, producer_ids: Collection[int]) -> set[tuple[int, Partition]]:
-    """In which partitions coordinators have transactions of producers.  Raises: CommandError."""
+    """The producers and partitions of transactions in progress.  Raises: CommandError."""
     listed = list_transactions(brokers, producer_ids=sorted(producer_ids))
     described = [describe_transaction(brokers, t.transactional_id) for t in listed]
     return {
@@ -192,7 +192,7 @@ def write_abort_marker(
         producer_epoch=producer_epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=where.topic, partition_indexes=[where.partition])],
-        # Without a marker in the log the epoch is not known there; none is below the first.
+        # The log then refuses no later marker: none has a lower epoch.
         coordinator_epoch=max(coordinator_epoch, COORDINATOR_EPOCH_FIRST),
     )
     request = WriteTxnMarkersRequest(markers=[marker])
