@@ -24,13 +24,15 @@ from .clients import Client, Cluster, error_name, sentence
 from .errors import CommandError
 
 Response = TypeVar("Response", bound=Message)
+Answer = TypeVar("Answer")
 NODE_ANY: Final = None
 READS: Final = frozenset({3, 10, 60})
 """Metadata, FindCoordinator, DescribeCluster: any broker can answer, and they can be repeated."""
 TRIES_MAX: Final = 4
-GROUP_KEY_TYPE: Final = 0
+GROUP: Final = 0
+TRANSACTION: Final = 1
+KEY_TYPES_FIRST: Final = 1  # before, every key is a group id
 API_VERSIONS_KEY: Final = 18
-BATCHED_FIND_COORDINATOR_FIRST: Final = 4
 NO_TOPICS_METADATA_FIRST: Final = 1  # before, an empty list means all topics
 COORDINATOR_TIMEOUT_S: Final = 20.0
 RETRY_S: Final = 0.1
@@ -122,50 +124,57 @@ class Brokers:
         )
         return sorted(BrokerNode(b.node_id, b.host, b.port) for b in answer.brokers)
 
-    def coordinator(self, group_id: str) -> BrokerNode:
-        """The coordinator of a group.  Raises: CommandError."""
-        deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
-        while True:
-            code, message, node = self._find_coordinator(group_id)
-            if code == ErrorCode.NONE:
-                return node
-            if code not in PASSING or time.monotonic() > deadline:
-                raise refusal(group_id, code, message)
-            time.sleep(RETRY_S)
+    def coordinator(self, key: str, key_type: int = GROUP) -> BrokerNode:
+        """The coordinator of a group, or of a transactional id.  Raises: CommandError."""
+        code, message, node = until_settled(
+            lambda: self._find_coordinator(key, key_type), lambda found: found[0]
+        )
+        if code != ErrorCode.NONE:
+            raise refusal(key, code, message)
+        return node
 
     def ask_coordinator(
         self,
-        group_id: str,
+        key: str,
         request: Message,
         response_type: type[Response],
         code_of: Callable[[Response], int],
         *,
+        key_type: int = GROUP,
         first: int | None = None,
         advertised: bool = True,
     ) -> Response:
-        """Ask a group's coordinator, and retry while it loads or moves.  Raises: as `ask`.
+        """Ask a coordinator, and retry while it loads or moves.  Raises: as `ask`.
 
         The response may still have an error code, which `code_of` reads from it.
         """
-        deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
-        while True:
-            node_id = self.coordinator(group_id).node_id
-            answer = self.ask(
+
+        def ask() -> Response:
+            node_id = self.coordinator(key, key_type).node_id
+            return self.ask(
                 request, response_type, node_id=node_id, first=first, advertised=advertised
             )
-            if code_of(answer) not in PASSING or time.monotonic() > deadline:
-                return answer
-            time.sleep(RETRY_S)
 
-    def _find_coordinator(self, group_id: str) -> tuple[int, str | None, BrokerNode]:
+        return until_settled(ask, code_of)
+
+    def _find_coordinator(self, key: str, key_type: int) -> tuple[int, str | None, BrokerNode]:
         # Names the key in both ways: the negotiated version carries one of them.
-        request = FindCoordinatorRequest(
-            key=group_id, key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id]
-        )
-        answer = self.ask(request, FindCoordinatorResponse)
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        first = None if key_type == GROUP else KEY_TYPES_FIRST
+        answer = self.ask(request, FindCoordinatorResponse, first=first)
         found = answer.coordinators[0] if answer.coordinators else answer
         node = BrokerNode(found.node_id, found.host, found.port)
         return found.error_code, found.error_message, node
+
+
+def until_settled(ask: Callable[[], Answer], code_of: Callable[[Answer], int]) -> Answer:
+    """Ask again while the answer has an error of a coordinator that starts, loads or moves."""
+    deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
+    while True:
+        answer = ask()
+        if code_of(answer) not in PASSING or time.monotonic() > deadline:
+            return answer
+        time.sleep(RETRY_S)
 
 
 @contextmanager

@@ -84,6 +84,17 @@ def view(brokers: Brokers, topics: Sequence[str] | None = None) -> ClusterView:
     return ClusterView(answer.cluster_id, answer.controller_id, nodes, answer.topics)
 
 
+def chosen_partitions(
+    found: ClusterView, asked: Sequence[tuple[str, int | None]]
+) -> list[PartitionView]:
+    """The partitions that `parse_partitions` gave, or all; a missing one raises CommandError."""
+    present = list(found.partitions())
+    for topic, number in asked:
+        if number is not None and all(p.key != (topic, number) for p in present):
+            raise CommandError(f"there is no partition {number} of {topic}")
+    return [p for p in present if not asked or (p.topic, None) in asked or p.key in asked]
+
+
 def controller_of(found: ClusterView) -> int:
     """The id of the controller.  Raises: CommandError if there is none."""
     if found.controller_id not in {broker.node_id for broker in found.brokers}:

@@ -1,13 +1,15 @@
-"""Completion in the shell: `odradek completion`, and names of topics and groups."""
+"""Completion in the shell: `odradek completion`, and names of what a cluster has."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
+from .brokers import Brokers
 from .clients import CONNECT_TIMEOUT, Client, chosen_cluster
 from .commands import command
 from .errors import CommandError
+from .transaction_requests import list_transactions
 
 PATIENCE_MS: Final = "1000"
 PROGRAM: Final = "odradek"
@@ -16,10 +18,10 @@ PROGRAM: Final = "odradek"
 @command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options, topics and groups in a shell.
+    """Print the script that completes commands, options and names in a shell.
 
-    Topics and groups are those of the cluster that the command line, the context or the environment
-    names.
+    Topics, groups and transactional ids are those of the cluster that the command line, the context
+    or the environment names.
     """
     from click.shell_completion import get_completion_class
 
@@ -40,6 +42,14 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Ids of groups for click's `shell_complete`."""
     ids = _ask(ctx, lambda admin: [str(group["group_id"]) for group in admin.list_groups()])
     return [group_id for group_id in ids if group_id.startswith(incomplete)]
+
+
+def complete_transactional_ids(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str]:
+    """Transactional ids for click's `shell_complete`."""
+    ids = _ask(ctx, lambda admin: [t.transactional_id for t in list_transactions(Brokers(admin))])
+    return [name for name in ids if name.startswith(incomplete)]
 
 
 def _ask(ctx: click.Context, question: Callable[[Client], list[str]]) -> list[str]:

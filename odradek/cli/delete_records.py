@@ -22,7 +22,7 @@ from .commands import command
 from .completion import complete_topics
 from .errors import CommandError
 from .group_offsets import Partition
-from .log_offsets import NO_LEADER, TopicLeaders, log_offsets, topic_leaders
+from .log_offsets import TopicLeaders, chosen_leaders, existing_topic, log_offsets
 from .options import json_option, partitions_option
 from .tables import show_json, show_rows
 
@@ -53,12 +53,8 @@ def delete_records(
     """Delete the oldest records of a topic."""
     wanted = _parse_place(before)
     with brokers_of(cluster) as brokers:
-        leaders = topic_leaders(brokers, [topic])[topic]
-        if leaders.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise CommandError(f"there is no topic {topic!r}")
-        if leaders.code:
-            raise refusal(topic, leaders.code, "its records cannot be deleted")
-        chosen = _chosen(topic, leaders, partitions)
+        leaders = existing_topic(brokers, topic)
+        chosen = list(chosen_leaders(topic, leaders, partitions))
 
         @cache  # the ends are looked up here and in find_offsets
         def look_up(time_ms: int) -> Mapping[positions.Partition, int]:
@@ -113,13 +109,6 @@ def _refuse_beyond(place: positions.Position, ends: Mapping[positions.Partition,
                 f"{topic}-{number} ends at offset {end}, before {place.number}:"
                 " choose partitions with -p (OFFSET_OUT_OF_RANGE)"
             )
-
-
-def _chosen(topic: str, leaders: TopicLeaders, wanted: tuple[int, ...]) -> list[int]:
-    chosen = positions.choose_partitions(topic, leaders.leaders, wanted)
-    if leaderless := [number for number in chosen if leaders.leaders[number] == NO_LEADER]:
-        raise CommandError(f"{topic}-{leaderless[0]} has no leader")
-    return chosen
 
 
 def _offsets(

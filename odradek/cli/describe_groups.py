@@ -64,6 +64,11 @@ def coordinator_text(coordinator: Document) -> str:
     return f"{coordinator['address']} ({coordinator['id']})"
 
 
+def assignment_text(assignment: Mapping[str, Sequence[int]]) -> str:
+    """An assignment as text: `orders:0,1 refunds:0`."""
+    return " ".join(f"{name}:{','.join(map(str, ps))}" for name, ps in assignment.items())
+
+
 def _header(group: GroupView) -> Document:
     return {
         "group": group.group_id,
@@ -163,7 +168,7 @@ def _show_members(members: Sequence[Document]) -> None:
 
 def _member_row(member: Document, moves: bool) -> list[object]:
     assignment: Mapping[str, Sequence[int]] = member["assignment"]
-    target = [_assignment_text(member["target"]) or NOTHING] if moves else []
+    target = [assignment_text(member["target"]) or NOTHING] if moves else []
     return [
         member["member_id"],
         _or_nothing(member["instance_id"]),
@@ -171,14 +176,9 @@ def _member_row(member: Document, moves: bool) -> list[object]:
         member["client_id"],
         _or_nothing(member["epoch"]),
         sum(map(len, assignment.values())),
-        _assignment_text(assignment) or NOTHING,
+        assignment_text(assignment) or NOTHING,
         *target,
     ]
-
-
-def _assignment_text(assignment: Mapping[str, Sequence[int]]) -> str:
-    """An assignment as text: `orders:0,1 refunds:0`."""
-    return " ".join(f"{name}:{','.join(map(str, ps))}" for name, ps in assignment.items())
 
 
 def _show_rows(rows: Sequence[Document]) -> None:

@@ -11,7 +11,7 @@ from odradek.protocol.messages.k43_elect_leaders import (
 
 from .brokers import brokers_of, refusal
 from .clients import Cluster, cluster_options, error_name
-from .cluster_view import controller_of, parse_partitions, view
+from .cluster_view import chosen_partitions, controller_of, parse_partitions, view
 from .commands import command
 from .errors import CommandError
 
@@ -54,12 +54,8 @@ def elect_leaders(cluster: Cluster, asked: list[tuple[str, int | None]], unclean
         )
         if asked:
             partitions: dict[str, list[int]] = {}
-            for p in found.partitions():
-                if (p.topic, None) in asked or p.key in asked:
-                    partitions.setdefault(p.topic, []).append(p.partition)
-            for topic, number in asked:
-                if number is not None and number not in partitions.get(topic, ()):
-                    raise CommandError(f"there is no partition {number} of {topic}")
+            for p in chosen_partitions(found, asked):
+                partitions.setdefault(p.topic, []).append(p.partition)
             request.topic_partitions = [
                 TopicPartitions(topic=topic, partitions=numbers)
                 for topic, numbers in partitions.items()

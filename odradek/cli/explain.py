@@ -23,7 +23,7 @@ from .completion import complete_groups
 from .errors import CommandError
 from .group_descriptions import GroupView, existing_group
 from .options import json_option
-from .tables import NOTHING, count_of, show_json, show_table
+from .tables import NOTHING, count_of, local_time, show_json, show_table
 
 REBALANCE: Final = "rebalance"
 GENERATION_EVENTS: Final = ("generation", "assigned", "empty", "loaded")
@@ -129,12 +129,7 @@ def summary(
 
 
 def _row(entry: JournalEntry) -> list[str]:
-    return [_local_time(entry.timestamp_ms), entry.event, entry.member_id or NOTHING, entry.reason]
-
-
-def _local_time(timestamp_ms: int) -> str:
-    when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
-    return when.isoformat(sep=" ", timespec="milliseconds")[:-6]
+    return [local_time(entry.timestamp_ms), entry.event, entry.member_id or NOTHING, entry.reason]
 
 
 def _document(

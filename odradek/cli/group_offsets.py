@@ -3,19 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from .options import PARTITION_LAST
 
 Kind = Literal["earliest", "latest", "current", "offset", "shift", "time"]
-DURATION: Final = re.compile(
-    r"P(?=[\dT])(?:(?P<days>\d+)D)?"
-    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
-SHORT_DURATION: Final = re.compile(
-    r"(?=\d)(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?"
-)
 
 
 class Partition(NamedTuple):
@@ -92,20 +84,6 @@ def _wanted(target: Target, known: Known) -> tuple[int, str]:
     if committed is None:
         return known.end, "nothing is committed: moves to the end"
     return committed + target.number, ""  # "current" has the number 0
-
-
-def parse_duration(text: str) -> timedelta:
-    """Parse 15m or 2d12h, or an ISO 8601 duration such as P2DT3H4M5.5S.
-
-    Raises: ValueError with a sentence.
-    """
-    found = DURATION.fullmatch(text.upper()) or SHORT_DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a duration like 15m, 2d12h or P2DT12H")
-    try:
-        return timedelta(**{unit: float(n) for unit, n in found.groupdict().items() if n})
-    except OverflowError:
-        raise ValueError(f"{text!r} is too long") from None
 
 
 def parse_topic(text: str) -> tuple[str, list[int] | None]:

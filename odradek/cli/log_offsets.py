@@ -16,8 +16,10 @@ from odradek.protocol.messages.k03_metadata import (
     MetadataResponse,
 )
 
-from .brokers import Brokers
+from .brokers import Brokers, refusal
+from .errors import CommandError
 from .group_offsets import Partition, by_topic
+from .positions import choose_partitions
 
 NO_OFFSET: Final = -1
 NO_LEADER: Final = -1
@@ -55,6 +57,25 @@ def topic_leaders(brokers: Brokers, topics: Collection[str]) -> dict[str, TopicL
         )
         for topic in answer.topics
     }
+
+
+def existing_topic(brokers: Brokers, topic: str) -> TopicLeaders:
+    """As `topic_leaders`, but a missing topic is an error.  Raises: CommandError."""
+    leaders = topic_leaders(brokers, [topic])[topic]
+    if leaders.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise CommandError(f"there is no topic {topic!r}")
+    if leaders.code:
+        raise refusal(topic, leaders.code, "its partitions cannot be looked up")
+    return leaders
+
+
+def chosen_leaders(topic: str, leaders: TopicLeaders, wanted: Collection[int]) -> dict[int, int]:
+    """The leaders of the wanted partitions, or of all.  Raises: CommandError if one has none."""
+    chosen = choose_partitions(topic, leaders.leaders, wanted)
+    for number in chosen:
+        if leaders.leaders[number] == NO_LEADER:
+            raise CommandError(f"{topic}-{number} has no leader")
+    return {number: leaders.leaders[number] for number in chosen}
 
 
 def log_offsets(

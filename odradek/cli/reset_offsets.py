@@ -18,6 +18,7 @@ from .brokers import Brokers, brokers_of, refusal
 from .clients import Cluster, cluster_options, error_name
 from .commands import command
 from .completion import complete_groups
+from .durations import parse_duration
 from .errors import CommandError
 from .group_descriptions import DEAD, EMPTY, committed_offsets, describe_group
 from .group_offsets import (
@@ -26,7 +27,6 @@ from .group_offsets import (
     Partition,
     Target,
     by_topic,
-    parse_duration,
     parse_topic,
     plan,
 )

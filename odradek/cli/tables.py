@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -16,6 +17,15 @@ NOTHING: Final = "-"
 def count_of(count: int, noun: str) -> str:
     """A count with its noun: `1 commit`, `2 commits`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def local_time(timestamp_ms: int) -> str:
+    """A time in the zone of the machine; one that no calendar has, as its number."""
+    try:
+        when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError):
+        return str(timestamp_ms)
+    return when.isoformat(sep=" ", timespec="milliseconds")[:-6]
 
 
 def discard_stdout() -> None:

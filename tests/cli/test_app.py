@@ -43,9 +43,11 @@ def test_help_lists_every_command() -> None:
         for name in ("list", "create", "delete", "alter", "describe", "delete-records")
     ]
     + [["groups", name] for name in ("list", "describe", "reset-offsets", "delete", "explain")]
+    + [["transactions", name] for name in ("list", "describe", "find-hanging", "abort")]
     + [["wait", name] for name in ("broker", "topic", "group", "lag")]
     + [["log", name] for name in ("dump", "verify", "repair")]
-    + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]],
+    + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]]
+    + [["transactions", "describe-producers"]],
 )
 def test_every_command_explains_each_option(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "--help"])

@@ -1,7 +1,6 @@
-"""Where offsets move to, and the grammar of --by-duration and --topic."""
+"""Where offsets move to, and the grammar of --topic."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from odradek.cli.group_offsets import (
     Partition,
     Target,
     by_topic,
-    parse_duration,
     parse_topic,
     plan,
 )
@@ -80,33 +78,6 @@ def test_no_offset_leaves_the_log(
         assert target.kind == "shift" and committed is None
     else:
         assert start <= move.new <= start + size
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("PT15M", timedelta(minutes=15)),
-        ("P2D", timedelta(days=2)),
-        ("P2DT3H4M5.5S", timedelta(days=2, hours=3, minutes=4, seconds=5.5)),
-        ("PT0S", timedelta(0)),
-        ("pt1h", timedelta(hours=1)),
-    ],
-)
-def test_durations(text: str, meant: timedelta) -> None:
-    assert parse_duration(text) == meant
-
-
-@pytest.mark.parametrize(
-    "text", ["", "P", "PT", "P1DT", "15M", "PT-1H", "-PT1H", "P1Y", "PT1M1H", "PT1.5H", "PT1H "]
-)
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
-        parse_duration(text)
-
-
-def test_endless_durations_are_refused() -> None:
-    with pytest.raises(ValueError, match="too long"):
-        parse_duration("P" + "9" * 30 + "D")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Aligned columns."""
 
-from odradek.cli.tables import aligned
+from odradek.cli.tables import aligned, local_time
 
 
 def test_text_begins_and_numbers_end_below_each_other() -> None:
@@ -21,3 +21,8 @@ def test_no_blanks_at_the_end() -> None:
 
 def test_numbers_stay_numbers_beside_a_cell_without_one() -> None:
     assert aligned(("N", "M"), [("-", "-"), (100, "-")]) == ["  N  M", "  -  -", "100  -"]
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_a_number() -> None:
+    assert local_time(1_700_000_000_123).endswith(".123")
+    assert local_time((1 << 63) - 1) == str((1 << 63) - 1)
