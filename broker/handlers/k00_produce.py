@@ -30,6 +30,7 @@ from odradek.protocol.messages.k00_produce import (
 from odradek.protocol.records import TRANSACTIONAL, BatchHeader, read_header
 from odradek.storage.errors import StorageError
 
+from ..core.effects import Producer
 from ..core.incoming_batch import (
     RefusedRecords,
     check_batch,
@@ -46,10 +47,11 @@ from ..net.call import Call, CloseConnection
 from ..node import Node
 from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
-from .verification import Verdict, verification
+from .verification import Verdict, check_guarded, verification
 from .waiting_produce import Ready, WaitingBatch, append_when_ready
 
 RECORDS_V2_VERSION_FIRST = 3
+ABORTABLE_VERSION_FIRST = 11
 ADMIN_CLIENT_ID = "__admin_client"
 _CODES_WITHOUT_LOG_START = frozenset(
     {
@@ -219,7 +221,7 @@ def _append(
             decompressed_bytes_max=node.decompressed_bytes_max,
         )
         if config.compression is not None or header.attributes & TRANSACTIONAL:
-            asked = verification(request.transactional_id, call.version, partition, header, node)
+            asked = _verification(request, call, partition, header, node)
             stored = _as_stored(node, partition, batch, header, records_bytes, asked)
             if isinstance(stored, WaitingBatch):
                 return stored
@@ -227,6 +229,21 @@ def _append(
         return _append_checked(partition, batch, header, appended, wall_ms)
     except (Refused, StorageError) as error:
         return _failed(node, data.index, error, partition)
+
+
+def _producer_of(header: BatchHeader) -> Producer:
+    return Producer(header.producer_id, header.producer_epoch)
+
+
+def _verification(
+    request: ProduceRequest, call: Call, partition: Partition, header: BatchHeader, node: Node
+) -> Verdict | None:
+    """What a batch must wait for, if it is transactional.  Raises: Refused."""
+    if request.transactional_id is None or not header.is_transactional:
+        return None
+    abortable = call.version >= ABORTABLE_VERSION_FIRST
+    producer = _producer_of(header)
+    return verification(request.transactional_id, producer, partition, node, abortable=abortable)
 
 
 def _as_stored(
@@ -282,11 +299,7 @@ def _append_ready(
         if acks_all:
             partition.check_enough_replicas()
         check_recompressed(header, partition.config)
-        producers = partition.log.producers
-        if not is_guarded and not producers.is_in_transaction(
-            header.producer_id, header.producer_epoch
-        ):
-            raise Refused(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
+        check_guarded(is_guarded, _producer_of(header), partition)
         return _append_checked(partition, batch, header, appended, node.clock.wall_ms())
     except (Refused, StorageError) as error:
         return _failed(node, waited.index, error, partition)

@@ -1,23 +1,32 @@
 """TxnOffsetCommit 0-4: store a group's offsets as part of a producer's transaction (KIP-98).
 
 Answered once the records are committed. The offsets show when the transaction is committed. From v3
-on the request may name the group's member, so that one that was replaced is refused (KIP-447).
+on the request may name the group's member, so that one that was replaced is refused (KIP-447). The
+first commit of a transaction may have to wait for its coordinator (verification.py).
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from odradek.protocol.schema import Message
 
+from ..core.effects import Producer
+from ..core.groups.codes import offset_code_of
 from ..core.groups.offsets_answers import refuse_txn_commit, there_in
 from ..core.groups.shard import Shard
+from ..core.partition import Partition
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..net.call import Call
 from ..node import Node
 from . import Answer
+from .verification import Verdict, check_guarded, verification
 
+ABORTABLE_VERSION_FIRST: Final = 4
 LOADING_VERSION_FIRST: Final = 2
 """Older producers may crash at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
@@ -38,6 +47,53 @@ def handle(request: TxnOffsetCommitRequest, call: Call, node: Node) -> Answer:
         return refused(ErrorCode.INVALID_GROUP_ID)
     if request.producer_id < 0 or request.producer_epoch < 0:  # nobody's
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    return node.groups.ask(
-        Shard.commit_offsets_in_transaction, request.group_id, request, call, refused
+
+    def commit() -> Message | Awaitable[Message]:
+        return node.groups.ask(
+            Shard.commit_offsets_in_transaction, request.group_id, request, call, refused
+        )
+
+    producer = Producer(request.producer_id, request.producer_epoch)
+    partition = _partition_of(request.group_id, node)
+    if partition is None:
+        return commit()
+    abortable = call.version >= ABORTABLE_VERSION_FIRST
+    try:
+        asked = verification(
+            request.transactional_id, producer, partition, node, abortable=abortable
+        )
+    except Refused as refusal:
+        return refused(offset_code_of(refusal.code))
+    return (
+        commit() if asked is None else _when_verified(asked, producer, partition, commit, refused)
     )
+
+
+async def _when_verified(
+    asked: Verdict,
+    producer: Producer,
+    partition: Partition,
+    commit: Callable[[], Message | Awaitable[Message]],
+    refused: Callable[[ErrorCode], Message],
+) -> Message:
+    guard = partition.verification_guards.begin(producer.producer_id)
+    try:
+        await asked
+    except Refused as refusal:
+        partition.verification_guards.end(guard)
+        return refused(offset_code_of(refusal.code))
+    try:
+        check_guarded(partition.verification_guards.end(guard), producer, partition)
+    except Refused as refusal:
+        return refused(refusal.code)
+    answer = commit()
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _partition_of(group_id: str, node: Node) -> Partition | None:
+    """The group's partition of `__consumer_offsets`, if this broker leads it."""
+    number = node.groups.topic.partition_of(group_id)
+    if number is None:
+        return None
+    partition = node.replicas.partitions.get((GROUP_OFFSETS_TOPIC, number))
+    return partition if partition is not None and partition.is_leader else None

@@ -5,52 +5,50 @@ the coordinator does not know of it, nobody would end it.
 """
 
 from collections.abc import Awaitable
-from typing import Final
 
-from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import BatchHeader
+from odradek.protocol.errors import ErrorCode, Refused
 
 from ..core.effects import Producer
 from ..core.partition import Partition
 from ..node import Node
 from ..transactions.verifier import Question, refusal
 
-ABORTABLE_VERSION_FIRST: Final = 11  # of Produce
-
 Verdict = Awaitable[None]
 """Returns if the batch may be appended; raises Refused otherwise."""
 
 
 def verification(
-    transactional_id: str | None,
-    version: int,
-    partition: Partition,
-    header: BatchHeader,
-    node: Node,
+    transactional_id: str, producer: Producer, partition: Partition, node: Node, *, abortable: bool
 ) -> Verdict | None:
-    """What a batch must wait for; None: it may be appended now.  Raises: Refused."""
-    if (
-        transactional_id is None
-        or not header.is_transactional
-        or not node.config.transaction_partition_verification_enable
-        or partition.log.producers.is_in_transaction(header.producer_id, header.producer_epoch)
-    ):
+    """What a transactional batch must wait for; None: it may be appended now.
+
+    `abortable`: whether the version of the request has TRANSACTION_ABORTABLE.  Raises: Refused.
+    """
+    is_enabled = node.config.transaction_partition_verification_enable
+    if not is_enabled or partition.log.producers.is_in_transaction(*producer):
         return None
-    producer = Producer(header.producer_id, header.producer_epoch)
     key = partition.state.topic, partition.state.partition
     answer = node.verifier.ask(Question(transactional_id, producer, key))
-    knows_abortable = version >= ABORTABLE_VERSION_FIRST
     if isinstance(answer, ErrorCode):
-        _check(answer, knows_abortable=knows_abortable)
+        _check(answer, abortable=abortable)
         return None
-    return _verdict(answer, knows_abortable=knows_abortable)
+    return _verdict(answer, abortable=abortable)
 
 
-async def _verdict(answer: Awaitable[ErrorCode], *, knows_abortable: bool) -> None:
-    _check(await answer, knows_abortable=knows_abortable)
+async def _verdict(answer: Awaitable[ErrorCode], *, abortable: bool) -> None:
+    _check(await answer, abortable=abortable)
 
 
-def _check(code: ErrorCode, *, knows_abortable: bool) -> None:
-    refused = refusal(code, knows_abortable=knows_abortable)
+def _check(code: ErrorCode, *, abortable: bool) -> None:
+    refused = refusal(code, knows_abortable=abortable)
     if refused is not None:
         raise refused
+
+
+def check_guarded(is_guarded: bool, producer: Producer, partition: Partition) -> None:
+    """Check that the transaction of a batch that has waited is not over.
+
+    `is_guarded`: no marker has come meanwhile.  Raises: Refused (INVALID_TXN_STATE).
+    """
+    if not is_guarded and not partition.log.producers.is_in_transaction(*producer):
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")

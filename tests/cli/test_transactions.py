@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
-KINDS: Final = (pytest.param("kafka-3.9", marks=pytest.mark.java),)
+KINDS: Final = ("odradek", pytest.param("kafka-3.9", marks=pytest.mark.java))
 # So that a batch can be written that belongs to no transaction of a coordinator.
 SETTINGS: Final = {"transaction.partition.verification.enable": "false"}
 TIMEOUT_MS: Final = 600_000

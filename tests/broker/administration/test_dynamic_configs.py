@@ -144,6 +144,7 @@ def test_every_other_setting_is_tried_here() -> None:
         "max.connections.per.ip.overrides",
         "num.replica.fetchers",  # tests/broker/replication/test_following.py
         "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",  # handlers/test_verification.py
     }
 
 

@@ -17,6 +17,9 @@ from tests.support.client import Client
 from .test_coordinator import AT_ONCE, client_of, offset_of, reading_slowly
 from .told_offsets import UNSTABLE, told
 
+UNVERIFIED = {**AT_ONCE, "transaction.partition.verification.enable": "false"}
+"""No coordinator knows of these transactions."""
+
 PRODUCER = 7
 
 
@@ -58,7 +61,7 @@ async def offset(client: Client, *, stable: bool = True) -> int | str:
     return found["stable" if stable else "any"]["g"]["0"]
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_a_later_plain_commit_stays_at_the_end_of_the_transaction(
     broker: RunningBroker,
 ) -> None:
@@ -74,7 +77,7 @@ async def test_a_later_plain_commit_stays_at_the_end_of_the_transaction(
     assert await offset(client) == 20
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_the_end_shows_as_soon_as_it_is_told(broker: RunningBroker) -> None:
     client = await client_of(broker)
     await client.ask(commit("g", "orders", {0: 5}), 8)
@@ -87,7 +90,7 @@ async def test_the_end_shows_as_soon_as_it_is_told(broker: RunningBroker) -> Non
         assert await offset(client) == expected
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_open_ones_do_not_expire(broker: RunningBroker) -> None:
     client = await client_of(broker)
     await client.ask(commit("g", "orders", {0: 5}), 8)
@@ -100,7 +103,7 @@ async def test_open_ones_do_not_expire(broker: RunningBroker) -> None:
     assert await offset_of(client) == -1
 
 
-@on_broker({**AT_ONCE, "offsets.load.buffer.size": "1"}, both=False)
+@on_broker({**UNVERIFIED, "offsets.load.buffer.size": "1"}, both=False)
 async def test_an_end_that_comes_while_groups_are_loaded_counts_once(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +118,7 @@ async def test_an_end_that_comes_while_groups_are_loaded_counts_once(
     assert await offset(client) == 11
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_while_groups_are_loaded_ends_are_left_to_the_loader(broker: RunningBroker) -> None:
     """It may not have come to the transaction yet, but to an earlier one of the same producer."""
     client = await client_of(broker)
@@ -128,7 +131,7 @@ async def test_while_groups_are_loaded_ends_are_left_to_the_loader(broker: Runni
     assert await offset(client) == UNSTABLE
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_an_end_in_a_partition_that_is_not_led_here(broker: RunningBroker) -> None:
     client = await client_of(broker)
     await commit_in(client, 10)
@@ -138,7 +141,7 @@ async def test_an_end_in_a_partition_that_is_not_led_here(broker: RunningBroker)
     assert await offset(client) == 10
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_a_replaced_producer_commits_nothing(broker: RunningBroker) -> None:
     client = await client_of(broker)
     await commit_in(client, 10, producer_epoch=1)
@@ -149,13 +152,13 @@ async def test_a_replaced_producer_commits_nothing(broker: RunningBroker) -> Non
 
 def test_a_transaction_stays_open_over_a_restart(tmp_path: Path) -> None:
     async def before() -> None:
-        async with running(tmp_path, AT_ONCE) as broker:
+        async with running(tmp_path, UNVERIFIED) as broker:
             client = await client_of(broker)
             await client.ask(commit("g", "orders", {0: 5}), 8)
             await commit_in(client, 10)
 
     async def after() -> None:
-        async with running(tmp_path, AT_ONCE) as broker:
+        async with running(tmp_path, UNVERIFIED) as broker:
             client = await broker.client()
             await client.ask(FindCoordinatorRequest(key="g"), 3)
             await until(lambda: not broker.node.groups.is_loading)

@@ -12,6 +12,9 @@ from tests.support.client import Client
 
 from .test_group_handlers import AT_ONCE, TOPIC, client_of, form_group
 
+UNVERIFIED = {**AT_ONCE, "transaction.partition.verification.enable": "false"}
+"""No coordinator knows of these transactions."""
+
 VERSIONS = range(APIS[28].last + 1)
 
 
@@ -22,7 +25,7 @@ async def codes(
     return [(t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions]
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_all_versions(broker: RunningBroker) -> None:
     client = await client_of(broker)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -33,7 +36,7 @@ async def test_all_versions(broker: RunningBroker) -> None:
         assert await codes(client, none, version) == [(TOPIC, 9, unknown)]
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_who_may_not_commit(broker: RunningBroker) -> None:
     client = await client_of(broker)
     member_id = await form_group(client, "g")
@@ -53,7 +56,7 @@ async def test_who_may_not_commit(broker: RunningBroker) -> None:
     assert await code("absent") == ErrorCode.NONE
 
 
-@on_broker(AT_ONCE, both=False)
+@on_broker(UNVERIFIED, both=False)
 async def test_old_producers_are_not_told_of_loading(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
