@@ -23,6 +23,7 @@ from odradek.protocol.schema import Message
 
 from ..core.effects import Producer
 from ..core.partition_state import TopicPartition
+from ..core.topic_names import INTERNAL_TOPICS
 from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
 from ..net.call import Call
@@ -68,24 +69,26 @@ async def _result(
     if transaction.verify_only:
         codes = _verified(transaction, partitions, node)
     else:
-        codes = _refusals(partitions, node) or await _add(transaction, partitions, call, node)
+        codes = _refusals(partitions, call, node) or await _add(transaction, partitions, call, node)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=_topic_results(transaction.topics, codes),
     )
 
 
-def _refusals(partitions: Sequence[TopicPartition], node: Node) -> Codes | None:
-    """Codes if some of the partitions do not exist: then none is added."""
-    unknown = {key for key in partitions if node.metadata.partition(*key) is None}
-    if not unknown:
+def _refusals(partitions: Sequence[TopicPartition], call: Call, node: Node) -> Codes | None:
+    """Codes if some of the partitions do not exist or are not for clients: then none is added."""
+    codes = {key: _code_of(key, call, node) for key in partitions}
+    if not any(codes.values()):
         return None
-    return {
-        key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if key in unknown
-        else ErrorCode.OPERATION_NOT_ATTEMPTED
-        for key in partitions
-    }
+    return {key: code or ErrorCode.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
+
+
+def _code_of(key: TopicPartition, call: Call, node: Node) -> ErrorCode:
+    if key[0] in INTERNAL_TOPICS and call.version < BROKERS_VERSION_FIRST:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = node.metadata.partition(*key)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NONE
 
 
 async def _add(

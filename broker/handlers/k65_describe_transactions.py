@@ -1,6 +1,6 @@
 """DescribeTransactions 0: the states of transactional ids that this broker coordinates."""
 
-from odradek.protocol.errors import Refused
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -25,6 +25,8 @@ def handle(
 def _describe(transactional_id: str, node: Node) -> TransactionState:
     described = TransactionState(transactional_id=transactional_id)
     try:
+        if not transactional_id:
+            raise Refused(ErrorCode.INVALID_REQUEST)
         transaction = node.transactions.shard_of(transactional_id).describe(transactional_id)
     except Refused as refused:
         described.error_code = refused.code
