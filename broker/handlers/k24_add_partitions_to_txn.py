@@ -66,10 +66,11 @@ async def _result(
     transaction: AddPartitionsToTxnTransaction, call: Call, node: Node
 ) -> AddPartitionsToTxnResult:
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    if transaction.verify_only:
+    codes = _refusals(partitions, call, node)
+    if codes is None and transaction.verify_only:
         codes = _verified(transaction, partitions, node)
-    else:
-        codes = _refusals(partitions, call, node) or await _add(transaction, partitions, call, node)
+    elif codes is None:
+        codes = await _add(transaction, partitions, call, node)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=_topic_results(transaction.topics, codes),
@@ -77,7 +78,7 @@ async def _result(
 
 
 def _refusals(partitions: Sequence[TopicPartition], call: Call, node: Node) -> Codes | None:
-    """Codes if some of the partitions do not exist or are not for clients: then none is added."""
+    """Codes if some of the partitions do not exist or are not for clients: then nothing is done."""
     codes = {key: _code_of(key, call, node) for key in partitions}
     if not any(codes.values()):
         return None

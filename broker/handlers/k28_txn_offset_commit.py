@@ -91,8 +91,8 @@ async def _when_verified(
 
 
 def _code_of(refusal: NotVerified) -> ErrorCode:
-    """What the coordinator has said; producers know no NETWORK_EXCEPTION here."""
-    if refusal.answer is ErrorCode.NETWORK_EXCEPTION:
+    """What the coordinator has said, if producers know it here."""
+    if refusal.answer in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.OPERATION_NOT_ATTEMPTED):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return refusal.answer if refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS else refusal.code
 

@@ -36,6 +36,7 @@ _LATER: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
 """The answer is not known now. Producers retry NOT_ENOUGH_REPLICAS, and know no other such code."""
