@@ -178,13 +178,18 @@ def load_log(
     )
     log.high_watermark = hints.high_watermark
     _note_durable(log, recovery, infos.values(), report.scanned_bytes)
-    for segment in segments:
+    _finish(log, hinted_start, report)
+    return log
+
+
+def _finish(log: Log, hinted_start: int, report: LoadReport) -> None:
+    """Close what a log at rest needs not, and note what was found."""
+    for segment in log.segments:
         segment.rest()
-    if log_end_offset < hinted_start:
+    if log.log_end_offset < hinted_start:
         _restart_at(log, hinted_start, report)
     if report != LoadReport():
         log.loaded = report
-    return log
 
 
 def _note_durable(
