@@ -41,7 +41,7 @@ Then = Callable[[ErrorCode], Sequence[Effect]]
 class Transaction:
     """One transactional id: its state, and what is under way."""
 
-    __slots__ = ("known", "pending", "transactional_id", "unmarked", "wake_ms")
+    __slots__ = ("known", "markers", "pending", "transactional_id", "unmarked", "wake_ms")
 
     def __init__(self, transactional_id: str, known: Snapshot) -> None:
         self.transactional_id = transactional_id
@@ -75,8 +75,8 @@ class Transaction:
             raise Refused(ErrorCode.PRODUCER_FENCED)
 
     def check_idle(self) -> None:
-        """Check that no transition is pending, nor an end.  Raises: Refused."""
-        if self.pending is not None or self.known.state in PREPARED:
+        """Check that no transition is pending.  Raises: Refused (CONCURRENT_TRANSACTIONS)."""
+        if self.pending is not None:
             raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
@@ -202,8 +202,7 @@ class TransactionShard:
         try:
             transaction = self._found(request.transactional_id)
             transaction.check(request.producer)
-            if transaction.pending is not None:
-                raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+            transaction.check_idle()
             if _is_ended(transaction.known.state, commits=request.commits):
                 return respond(ErrorCode.NONE)
         except Refused as refused:
@@ -237,31 +236,30 @@ class TransactionShard:
         transaction.unmarked = set(known.partitions)
         if not known.partitions:
             return self._complete(transaction)
-        return [
-            SendMarkers(
-                transaction.transactional_id,
-                transaction.producer,
-                known.state is TransactionState.PREPARE_COMMIT,
-                known.partitions,
-            )
-        ]
+        transaction.markers = SendMarkers(
+            transaction.transactional_id,
+            transaction.producer,
+            known.state is TransactionState.PREPARE_COMMIT,
+            known.partitions,
+        )
+        return [transaction.markers]
 
     def marked(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Iterable[TopicPartition],
-        moment: Moment,
+        self, markers: SendMarkers, partitions: Iterable[TopicPartition], moment: Moment
     ) -> Sequence[Effect]:
-        """The markers in these partitions are committed, or the partitions no longer exist."""
+        """The markers in these partitions are committed, or the partitions no longer exist.
+
+        News of another transaction's markers is ignored: the producer may be the same.
+        """
         self._moment = moment
-        transaction = self._transactions.get(transactional_id)
-        if transaction is None or transaction.producer != producer or not transaction.unmarked:
+        transaction = self._transactions.get(markers.transactional_id)
+        if transaction is None or transaction.markers is not markers:
             return ()
         transaction.unmarked.difference_update(partitions)
         return () if transaction.unmarked else self._complete(transaction)
 
     def _complete(self, transaction: Transaction) -> Sequence[Effect]:
+        transaction.markers = None
         after_it = after.completed(transaction.known, self._moment.wall_ms)
 
         def then(code: ErrorCode) -> Sequence[Effect]:
@@ -412,17 +410,11 @@ def _is_due(wake_ms: int | None, now_ms: int) -> bool:
 def _is_ended(state: TransactionState, *, commits: bool) -> bool:
     """Whether an EndTxn is a repetition that has nothing to do any more.
 
-    Raises: Refused (INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS).
+    Raises: Refused (INVALID_TXN_STATE).
     """
     if state is TransactionState.ONGOING:
         return False
-    ended = (
-        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-        if commits
-        else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-    )
-    if state not in ended:
+    ended = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
+    if state is not ended:
         raise Refused(ErrorCode.INVALID_TXN_STATE)
-    if state in PREPARED:
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     return True
