@@ -48,9 +48,11 @@ class Transaction:
         self.known = known
         """The last committed state."""
         self.pending: TransactionState | None = None
-        """The state after the transition that is under way."""
+        """The state after the transition that is under way.  A Prepare state always has one."""
+        self.markers: SendMarkers | None = None
+        """In a Prepare state: the markers that are being written."""
         self.unmarked: set[TopicPartition] = set()
-        """In a Prepare state: the partitions whose marker is not known to be written."""
+        """Those of their partitions whose marker is not known to be written."""
         self.wake_ms: int | None = None
         """When the coordinator must act without being asked, on the monotonic clock."""
 
@@ -115,7 +117,7 @@ class TransactionShard:
             known = Snapshot(new_id, NONE, request.timeout_ms)
             transaction = Transaction(request.transactional_id, known)
             self._transactions[request.transactional_id] = transaction
-        if transaction.known.state is TransactionState.ONGOING and transaction.pending is None:
+        if transaction.known.is_ongoing and transaction.pending is None:
             return self._fence(transaction, request.claimed, refuse)
         try:
             transaction.check_idle()
@@ -168,8 +170,7 @@ class TransactionShard:
         except Refused as refused:
             return respond(refused.code)
         known = transaction.known
-        is_ongoing = known.state is TransactionState.ONGOING
-        if is_ongoing and known.partitions.issuperset(request.partitions):
+        if known.is_ongoing and known.partitions.issuperset(request.partitions):
             return respond(ErrorCode.NONE)
         after_it = after.with_partitions(known, request.partitions, moment.wall_ms)
         return self._write(transaction, after_it, respond)
@@ -313,22 +314,25 @@ class TransactionShard:
         transaction.wake_ms = None
         state = transaction.known.state
         if state in PREPARED:
-            is_marked = transaction.pending is not None and not transaction.unmarked
-            return self._complete(transaction) if is_marked else self._mark(transaction)
+            begin = self._mark if transaction.unmarked else self._complete
+            return begin(transaction)
         if transaction.pending is not None:  # the time is set when it has settled
             return ()
-        if state is TransactionState.ONGOING:
+        if transaction.known.is_ongoing:
             return self._abort(transaction, lambda code: ())
         if moment.wall_ms - transaction.known.update_ms >= self._settings().id_expiration_ms:
             return self._write(transaction, after.expired(transaction.known), lambda code: ())
-        self._set_wake(transaction)
+        self._set_wake(transaction, moment)
         return ()
 
-    def _set_wake(self, transaction: Transaction) -> None:
-        """Set the time of the abort or of the expiration, as a multiple of the check's interval."""
-        known, (now_ms, wall_ms), settings = transaction.known, self._moment, self._settings()
-        if known.state is TransactionState.ONGOING:
-            # Once a broker has seen it begin, a jump of the wall clock does not matter.
+    def _set_wake(self, transaction: Transaction, since: Moment) -> None:
+        """Set the time of the abort or of the expiration, as a multiple of the check's interval.
+
+        `since`: when the state was written.  If that was here, the monotonic clock counts from
+        then on, and a jump of the wall clock does not matter.
+        """
+        known, (now_ms, wall_ms), settings = transaction.known, since, self._settings()
+        if known.is_ongoing:
             left_ms = min(known.start_ms + known.timeout_ms - wall_ms, known.timeout_ms)
             interval_ms = settings.abort_check_interval_ms
         else:
@@ -341,18 +345,19 @@ class TransactionShard:
     def _write(self, transaction: Transaction, after_it: Snapshot, then: Then) -> list[Effect]:
         """Append a snapshot; it is the state once it is committed."""
         transaction.pending = after_it.state
+        written = self._moment
 
         def settled(code: ErrorCode) -> Sequence[Effect]:
             transaction.pending = None
             is_committed = code in _COMMITTED
             if is_committed:
-                if after_it.state is not transaction.known.state:
+                if not transaction.known.is_ongoing or not after_it.is_ongoing:
                     transaction.wake_ms = None
                 transaction.known = after_it
             if after_it.state is TransactionState.DEAD and is_committed:
                 self._transactions.pop(transaction.transactional_id, None)
             elif transaction.wake_ms is None:
-                self._set_wake(transaction)
+                self._set_wake(transaction, written)
             return then(ErrorCode.NONE if is_committed else group_code_of(code))
 
         return [AppendRecords([after_it.record(transaction.transactional_id)], settled)]
@@ -374,7 +379,7 @@ class TransactionShard:
                 transaction.unmarked = set(transaction.known.partitions)
                 transaction.wake_ms = moment.now_ms
             else:
-                self._set_wake(transaction)
+                self._set_wake(transaction, moment)
 
     def unload(self) -> Sequence[Effect]:
         """Another broker leads now; waiting clients were told when their appends were given up."""

@@ -43,6 +43,11 @@ class Snapshot(NamedTuple):
     """The epoch with which the producer asked for this one, which it may do again (KIP-360); not in
     the records, so after a load such a retry is fenced, as in Kafka 3.9."""
 
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether a transaction is open, and its end not decided."""
+        return self.state is TransactionState.ONGOING
+
     def record(self, transactional_id: str) -> TransactionRecord:
         """The record to append."""
         if self.state is TransactionState.DEAD:
@@ -143,7 +148,7 @@ def with_partitions(known: Snapshot, added: Iterable[TopicPartition], wall_ms: i
     return known._replace(
         state=next_state(known.state, Event.PARTITIONS_ADDED),
         partitions=known.partitions.union(added),
-        start_ms=wall_ms if begins else known.start_ms,
+        start_ms=known.start_ms if known.is_ongoing else wall_ms,
         update_ms=wall_ms,
     )
 
