@@ -200,12 +200,8 @@ class MarkerQueues:
     def _written(self, marker: Marker) -> None:
         led, effect = marker.led, marker.effect
         if self._shards.has(led.machine.partition, led):
-            transactional_id = effect.transactional_id
-            moment = led.moment()
-            effects = led.machine.marked(
-                transactional_id, effect.producer, marker.partitions, moment
-            )
-            led.run(transactional_id, effects)
+            effects = led.machine.marked(effect, marker.partitions, led.moment())
+            led.run(effect.transactional_id, effects)
 
 
 def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:

@@ -41,16 +41,18 @@ Then = Callable[[ErrorCode], Sequence[Effect]]
 class Transaction:
     """One transactional id: its state, and what is under way."""
 
-    __slots__ = ("known", "pending", "transactional_id", "unmarked", "wake_ms")
+    __slots__ = ("known", "markers", "pending", "transactional_id", "unmarked", "wake_ms")
 
     def __init__(self, transactional_id: str, known: Snapshot) -> None:
         self.transactional_id = transactional_id
         self.known = known
         """The last committed state."""
         self.pending: TransactionState | None = None
-        """The state after the transition that is under way."""
+        """The state after the transition that is under way.  A Prepare state always has one."""
+        self.markers: SendMarkers | None = None
+        """In a Prepare state: the markers that are being written."""
         self.unmarked: set[TopicPartition] = set()
-        """In a Prepare state: the partitions whose marker is not known to be written."""
+        """Those of their partitions whose marker is not known to be written."""
         self.wake_ms: int | None = None
         """When the coordinator must act without being asked, on the monotonic clock."""
 
@@ -75,8 +77,8 @@ class Transaction:
             raise Refused(ErrorCode.PRODUCER_FENCED)
 
     def check_idle(self) -> None:
-        """Check that no transition is pending, nor an end.  Raises: Refused."""
-        if self.pending is not None or self.known.state in PREPARED:
+        """Check that no transition is pending.  Raises: Refused (CONCURRENT_TRANSACTIONS)."""
+        if self.pending is not None:
             raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
@@ -115,7 +117,7 @@ class TransactionShard:
             known = Snapshot(new_id, NONE, request.timeout_ms)
             transaction = Transaction(request.transactional_id, known)
             self._transactions[request.transactional_id] = transaction
-        if transaction.known.state is TransactionState.ONGOING and transaction.pending is None:
+        if transaction.known.is_ongoing and transaction.pending is None:
             return self._fence(transaction, request.claimed, refuse)
         try:
             transaction.check_idle()
@@ -168,8 +170,7 @@ class TransactionShard:
         except Refused as refused:
             return respond(refused.code)
         known = transaction.known
-        is_ongoing = known.state is TransactionState.ONGOING
-        if is_ongoing and known.partitions.issuperset(request.partitions):
+        if known.is_ongoing and known.partitions.issuperset(request.partitions):
             return respond(ErrorCode.NONE)
         after_it = after.with_partitions(known, request.partitions, moment.wall_ms)
         return self._write(transaction, after_it, respond)
@@ -202,8 +203,7 @@ class TransactionShard:
         try:
             transaction = self._found(request.transactional_id)
             transaction.check(request.producer)
-            if transaction.pending is not None:
-                raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+            transaction.check_idle()
             if _is_ended(transaction.known.state, commits=request.commits):
                 return respond(ErrorCode.NONE)
         except Refused as refused:
@@ -237,31 +237,30 @@ class TransactionShard:
         transaction.unmarked = set(known.partitions)
         if not known.partitions:
             return self._complete(transaction)
-        return [
-            SendMarkers(
-                transaction.transactional_id,
-                transaction.producer,
-                known.state is TransactionState.PREPARE_COMMIT,
-                known.partitions,
-            )
-        ]
+        transaction.markers = SendMarkers(
+            transaction.transactional_id,
+            transaction.producer,
+            known.state is TransactionState.PREPARE_COMMIT,
+            known.partitions,
+        )
+        return [transaction.markers]
 
     def marked(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Iterable[TopicPartition],
-        moment: Moment,
+        self, markers: SendMarkers, partitions: Iterable[TopicPartition], moment: Moment
     ) -> Sequence[Effect]:
-        """The markers in these partitions are committed, or the partitions no longer exist."""
+        """The markers in these partitions are committed, or the partitions no longer exist.
+
+        News of another transaction's markers is ignored: the producer may be the same.
+        """
         self._moment = moment
-        transaction = self._transactions.get(transactional_id)
-        if transaction is None or transaction.producer != producer or not transaction.unmarked:
+        transaction = self._transactions.get(markers.transactional_id)
+        if transaction is None or transaction.markers is not markers:
             return ()
         transaction.unmarked.difference_update(partitions)
         return () if transaction.unmarked else self._complete(transaction)
 
     def _complete(self, transaction: Transaction) -> Sequence[Effect]:
+        transaction.markers = None
         after_it = after.completed(transaction.known, self._moment.wall_ms)
 
         def then(code: ErrorCode) -> Sequence[Effect]:
@@ -315,22 +314,25 @@ class TransactionShard:
         transaction.wake_ms = None
         state = transaction.known.state
         if state in PREPARED:
-            is_marked = transaction.pending is not None and not transaction.unmarked
-            return self._complete(transaction) if is_marked else self._mark(transaction)
+            begin = self._mark if transaction.unmarked else self._complete
+            return begin(transaction)
         if transaction.pending is not None:  # the time is set when it has settled
             return ()
-        if state is TransactionState.ONGOING:
+        if transaction.known.is_ongoing:
             return self._abort(transaction, lambda code: ())
         if moment.wall_ms - transaction.known.update_ms >= self._settings().id_expiration_ms:
             return self._write(transaction, after.expired(transaction.known), lambda code: ())
-        self._set_wake(transaction)
+        self._set_wake(transaction, moment)
         return ()
 
-    def _set_wake(self, transaction: Transaction) -> None:
-        """Set the time of the abort or of the expiration, as a multiple of the check's interval."""
-        known, (now_ms, wall_ms), settings = transaction.known, self._moment, self._settings()
-        if known.state is TransactionState.ONGOING:
-            # Once a broker has seen it begin, a jump of the wall clock does not matter.
+    def _set_wake(self, transaction: Transaction, since: Moment) -> None:
+        """Set the time of the abort or of the expiration, as a multiple of the check's interval.
+
+        `since`: when the state was written.  If that was here, the monotonic clock counts from
+        then on, and a jump of the wall clock does not matter.
+        """
+        known, (now_ms, wall_ms), settings = transaction.known, since, self._settings()
+        if known.is_ongoing:
             left_ms = min(known.start_ms + known.timeout_ms - wall_ms, known.timeout_ms)
             interval_ms = settings.abort_check_interval_ms
         else:
@@ -343,18 +345,19 @@ class TransactionShard:
     def _write(self, transaction: Transaction, after_it: Snapshot, then: Then) -> list[Effect]:
         """Append a snapshot; it is the state once it is committed."""
         transaction.pending = after_it.state
+        written = self._moment
 
         def settled(code: ErrorCode) -> Sequence[Effect]:
             transaction.pending = None
             is_committed = code in _COMMITTED
             if is_committed:
-                if after_it.state is not transaction.known.state:
+                if not transaction.known.is_ongoing or not after_it.is_ongoing:
                     transaction.wake_ms = None
                 transaction.known = after_it
             if after_it.state is TransactionState.DEAD and is_committed:
                 self._transactions.pop(transaction.transactional_id, None)
             elif transaction.wake_ms is None:
-                self._set_wake(transaction)
+                self._set_wake(transaction, written)
             return then(ErrorCode.NONE if is_committed else group_code_of(code))
 
         return [AppendRecords([after_it.record(transaction.transactional_id)], settled)]
@@ -376,7 +379,7 @@ class TransactionShard:
                 transaction.unmarked = set(transaction.known.partitions)
                 transaction.wake_ms = moment.now_ms
             else:
-                self._set_wake(transaction)
+                self._set_wake(transaction, moment)
 
     def unload(self) -> Sequence[Effect]:
         """Another broker leads now; waiting clients were told when their appends were given up."""
@@ -412,17 +415,11 @@ def _is_due(wake_ms: int | None, now_ms: int) -> bool:
 def _is_ended(state: TransactionState, *, commits: bool) -> bool:
     """Whether an EndTxn is a repetition that has nothing to do any more.
 
-    Raises: Refused (INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS).
+    Raises: Refused (INVALID_TXN_STATE).
     """
     if state is TransactionState.ONGOING:
         return False
-    ended = (
-        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-        if commits
-        else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-    )
-    if state not in ended:
+    ended = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
+    if state is not ended:
         raise Refused(ErrorCode.INVALID_TXN_STATE)
-    if state in PREPARED:
-        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     return True
