@@ -122,7 +122,7 @@ def load_log(
     """Load the log in `directory`; a directory without segments becomes an empty log.
 
     The log's `loaded` has the findings; `on_progress` gets the number of bytes newly scanned.
-    Raises: UnsupportedFormat, CorruptLog (a damaged compaction, a bad file), DiskFull, LogDirFailed.
+    Raises: UnsupportedFormat, CorruptLog (damaged compaction, bad file), DiskFull, LogDirFailed.
     """
     report = LoadReport()
     infos = _list(files, directory)
