@@ -17,7 +17,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from ..coordination import znodes
 from ..coordination.interface import CoordinationError, Session
 from ..coordination.json_fields import MalformedZnode
-from ..core.groups.partitioner import partition_of
+from ..core.partitioner import partition_of
 from ..member.metadata import BrokerInfo
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.broker.core.groups.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.running import RunningBroker, running
 from tests.kafka.apache import apache_kafka
@@ -116,7 +116,8 @@ def read(there: dict[str, str], count: int) -> list[bytes]:
     ends = there | {"group.id": "reader", "enable.partition.eof": "true"}
     consumer = Consumer(ends | {"isolation.level": "read_committed"})
     consumer.assign([TopicPartition("t", partition, 0) for partition in (0, 1)])
-    found, ended = [], set()
+    found: list[bytes] = []
+    ended: set[int] = set()
     while len(ended) < 2:
         message = consumer.poll(TIMEOUT_S)
         assert message is not None, found

@@ -16,8 +16,8 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.transaction_records import TransactionRecord
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Producer, Reply
-from ..groups.codes import group_code_of
 from ..moment import Moment
 from ..partition_state import TopicPartition
 from . import transaction as after
@@ -358,7 +358,7 @@ class TransactionShard:
                 self._transactions.pop(transaction.transactional_id, None)
             elif transaction.wake_ms is None:
                 self._set_wake(transaction, written)
-            return then(ErrorCode.NONE if is_committed else group_code_of(code))
+            return then(ErrorCode.NONE if is_committed else coordinator_code_of(code))
 
         return [AppendRecords([after_it.record(transaction.transactional_id)], settled)]
 
