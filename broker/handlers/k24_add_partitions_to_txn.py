@@ -65,10 +65,11 @@ async def _result(
     transaction: AddPartitionsToTxnTransaction, call: Call, node: Node
 ) -> AddPartitionsToTxnResult:
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    if transaction.verify_only:
+    codes = _refusals(partitions, node)
+    if codes is None and transaction.verify_only:
         codes = _verified(transaction, partitions, node)
-    else:
-        codes = _refusals(partitions, node) or await _add(transaction, partitions, call, node)
+    elif codes is None:
+        codes = await _add(transaction, partitions, call, node)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=_topic_results(transaction.topics, codes),
@@ -76,7 +77,7 @@ async def _result(
 
 
 def _refusals(partitions: Sequence[TopicPartition], node: Node) -> Codes | None:
-    """Codes if some of the partitions do not exist: then none is added."""
+    """Codes if some of the partitions do not exist: then none is added, or looked for."""
     unknown = {key for key in partitions if node.metadata.partition(*key) is None}
     if not unknown:
         return None

@@ -1,6 +1,6 @@
 """DescribeTransactions 0: the states of transactional ids that this broker coordinates."""
 
-from odradek.protocol.errors import Refused
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -24,6 +24,9 @@ def handle(
 
 def _describe(transactional_id: str, node: Node) -> TransactionState:
     described = TransactionState(transactional_id=transactional_id)
+    if not transactional_id:
+        described.error_code = ErrorCode.INVALID_REQUEST
+        return described
     try:
         transaction = node.transactions.shard_of(transactional_id).describe(transactional_id)
     except Refused as refused:

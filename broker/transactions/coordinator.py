@@ -143,6 +143,7 @@ class TransactionCoordinator:
             log_settings=lambda: LogSettings(
                 load_buffer_bytes=config.transaction_state_log_load_buffer_size,
                 commit_timeout_ms=None,
+                waits_for_commit=True,  # markers of a decision that gets lost can't be taken back
             ),
             perform=perform,
         )
