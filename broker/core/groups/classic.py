@@ -64,7 +64,7 @@ from .classic_state import TRANSITIONS, ClassicState, Phase
 from .classic_sync import check_generation, heartbeat, sync
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition
-from .journal import Journal
+from ..journal import Journal
 from .settings import ClassicSettings
 
 logger = logging.getLogger(__name__)

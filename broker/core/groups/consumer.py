@@ -62,7 +62,7 @@ from .consumer_steps import (
 )
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition, TopicsImage
-from .journal import Journal
+from ..journal import Journal
 from .settings import ConsumerSettings
 
 RETRY_MS: Final = 500
