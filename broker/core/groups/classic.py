@@ -47,6 +47,7 @@ from odradek.protocol.messages.k15_describe_groups import DescribedGroup, Descri
 
 from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from ..journal import Journal
 from .classic_answers import join_refused, protocol_name_of, sync_refused
 from .classic_join import join
 from .classic_joining import Joining
@@ -64,7 +65,6 @@ from .classic_state import TRANSITIONS, ClassicState, Phase
 from .classic_sync import check_generation, heartbeat, sync
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition
-from .journal import Journal
 from .settings import ClassicSettings
 
 logger = logging.getLogger(__name__)

@@ -30,6 +30,7 @@ from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
 
 from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from ..journal import Journal
 from .consumer_checks import check_commit, check_fetch, check_transactional_commit
 from .consumer_describe import describe_group
 from .consumer_lookup import check_size, leaving_member, member_of
@@ -62,7 +63,6 @@ from .consumer_steps import (
 )
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition, TopicsImage
-from .journal import Journal
 from .settings import ConsumerSettings
 
 RETRY_MS: Final = 500
