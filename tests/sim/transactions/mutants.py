@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from odradek.broker.core.effects import Effect, Producer
 from odradek.broker.core.moment import Moment
-from odradek.broker.core.transactions import notes, transaction
+from odradek.broker.core.transactions import notes, shard, transaction
 from odradek.broker.core.transactions.markers import SendMarkers
 from odradek.broker.core.transactions.notes import Note
 from odradek.broker.core.transactions.shard import TransactionShard
