@@ -141,10 +141,16 @@ class LedPartition(Generic[MachineT, RecordT]):
         self.run(key, self.machine.on_time(key, self.moment()))
 
     async def load(
-        self, offload: Offload, *, buffer_bytes: int, decompressed_bytes_max: int
+        self,
+        offload: Offload,
+        *,
+        buffer_bytes: int,
+        decompressed_bytes_max: int,
+        waits_for_commit: bool,
     ) -> Loaded | None:
         """Read everything from the log and start the machine; None if it is led elsewhere by then.
 
+        `waits_for_commit`: start it only once everything that was read is committed.
         Raises: LogDirFailed.
         """
         started_ms = self._clock.now_ms()
@@ -158,6 +164,8 @@ class LedPartition(Generic[MachineT, RecordT]):
             decompressed_bytes_max=decompressed_bytes_max,
         )
         await loader.load(offload)
+        if waits_for_commit and not self._is_over:
+            await self._log.committed()
         if self._is_over:
             return None
         self.machine.loaded(self.moment())

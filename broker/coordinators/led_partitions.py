@@ -30,6 +30,8 @@ class LogSettings(NamedTuple):
     load_buffer_bytes: int
     commit_timeout_ms: int | None
     """None: an append is waited for as long as this broker leads."""
+    waits_for_commit: bool = False
+    """Whether a partition serves only once everything that was loaded is committed."""
 
 
 class LedPartitions(Generic[MachineT, RecordT]):
@@ -124,13 +126,14 @@ class LedPartitions(Generic[MachineT, RecordT]):
         self._tasks.spawn(self._load(number, led), f"load {self._topic.name}-{number}")
 
     async def _load(self, number: int, led: LedPartition[MachineT, RecordT]) -> None:
-        local = self._local
+        local, settings = self._local, self._log_settings()
         await asyncio.wait([self._begin_to_count()])
         try:
             loaded = await led.load(
                 local.runtime.offload,
-                buffer_bytes=self._log_settings().load_buffer_bytes,
+                buffer_bytes=settings.load_buffer_bytes,
                 decompressed_bytes_max=local.config.odradek_decompressed_batch_bytes_max,
+                waits_for_commit=settings.waits_for_commit,
             )
         except LogDirFailed as error:
             local.replicas.take_offline(error)

@@ -86,6 +86,20 @@ class CoordinatorLog(Generic[RecordT]):
             return
         if appended is not None:
             appended()
+        self._wait(offset_end, then)
+
+    async def committed(self) -> None:
+        """Return once all that is in the log is committed, or another broker leads."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def then(code: ErrorCode) -> None:
+            if not done.done():  # otherwise nobody waits any more
+                done.set_result(None)
+
+        self._wait(self.partition.log.log_end_offset, then)
+        await done
+
+    def _wait(self, offset_end: int, then: Then) -> None:
         if self.partition.log.high_watermark >= offset_end and not self._waiting:
             then(ErrorCode.NONE)
             return

@@ -24,6 +24,9 @@ def handle(
 
 def _describe(transactional_id: str, node: Node) -> TransactionState:
     described = TransactionState(transactional_id=transactional_id)
+    if not transactional_id:
+        described.error_code = ErrorCode.INVALID_REQUEST
+        return described
     try:
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)

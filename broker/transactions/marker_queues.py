@@ -24,7 +24,7 @@ from odradek.protocol.transaction_records import TransactionRecord
 
 from ..coordinators.led_partition import LedPartition
 from ..coordinators.led_partitions import LedPartitions
-from ..core.partition_state import TopicPartition, by_topic
+from ..core.partition_state import NO_LEADER, TopicPartition, by_topic
 from ..core.transactions.markers import SendMarkers
 from ..core.transactions.shard import TransactionShard
 from ..peers.peer import PeerFailed
@@ -98,9 +98,7 @@ class MarkerQueues:
     def _route(self, markers: Iterable[Marker]) -> None:
         """Pass markers on to the leaders of their partitions."""
         own: list[Marker] = []
-        for marker in markers:
-            if not self._shards.has(marker.led.machine.partition, marker.led):
-                continue  # another coordinator will send them
+        for marker in self._still_due(markers):
             for leader, partitions in self._by_leader(marker.partitions).items():
                 part = marker._replace(partitions=frozenset(partitions))
                 if leader is None:
@@ -114,14 +112,20 @@ class MarkerQueues:
         if own:
             self._write_here(own)
 
+    def _still_due(self, markers: Iterable[Marker]) -> list[Marker]:
+        """Those that this broker still has to send; another coordinator sends the others."""
+        return [m for m in markers if self._shards.has(m.led.machine.partition, m.led)]
+
     def _by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[int | None, set[TopicPartition]]:
         """The partitions by their leaders; None: they were deleted."""
+        metadata = self._local.metadata
+        unknown = None if metadata.is_told else NO_LEADER
         by_leader: dict[int | None, set[TopicPartition]] = {}
         for topic, number in partitions:
-            state = self._local.metadata.partition(topic, number)
-            leader = None if state is None else state.leader
+            state = metadata.partition(topic, number)
+            leader = unknown if state is None else state.leader
             by_leader.setdefault(leader, set()).add((topic, number))
         return by_leader
 
@@ -159,8 +163,10 @@ class MarkerQueues:
     async def _send_all(self, broker_id: int, queue: deque[Marker]) -> None:
         """Send what is queued for a broker; return when nothing is."""
         while queue:
-            markers = list(queue)
+            markers = self._still_due(queue)
             queue.clear()
+            if not markers:
+                break
             try:
                 request = _request_of(markers)
                 answer = await self._connections.ask(broker_id, request, self._version)
@@ -190,22 +196,30 @@ class MarkerQueues:
                 if code in _WRITTEN:
                     written.add(key)
                 elif code in _FENCED:
-                    _warn(marker, key, code)
+                    self._refused(marker, key, error_code(code))
                 else:
                     again.add(key)
             self._route_later([marker._replace(partitions=frozenset(again))] if again else ())
             if written:
                 self._written(marker._replace(partitions=frozenset(written)))
 
+    def _refused(self, marker: Marker, key: TopicPartition, code: ErrorCode) -> None:
+        led, effect = marker.led, marker.effect
+        logger.warning(
+            "marker refused, the transaction stays open transactional_id=%r topic=%s partition=%d"
+            " reason=%s",
+            effect.transactional_id,
+            *key,
+            code.name,
+        )
+        if self._shards.has(led.machine.partition, led):
+            led.machine.marker_refused(effect, key, code, led.moment())
+
     def _written(self, marker: Marker) -> None:
         led, effect = marker.led, marker.effect
-        if self._shards.has(led.machine.partition, led):
-            transactional_id = effect.transactional_id
-            moment = led.moment()
-            effects = led.machine.marked(
-                transactional_id, effect.producer, marker.partitions, moment
-            )
-            led.run(transactional_id, effects)
+        if self._still_due([marker]):
+            effects = led.machine.marked(effect, marker.partitions, led.moment())
+            led.run(effect.transactional_id, effects)
 
 
 def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
@@ -225,13 +239,3 @@ def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
             )
         )
     return request
-
-
-def _warn(marker: Marker, key: TopicPartition, code: int) -> None:
-    logger.warning(
-        "marker refused, the transaction stays open transactional_id=%r topic=%s partition=%d"
-        " reason=%s",
-        marker.effect.transactional_id,
-        *key,
-        error_code(code).name,
-    )

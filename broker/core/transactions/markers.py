@@ -6,7 +6,7 @@ from ..effects import OwnEffect, Producer
 from ..partition_state import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SendMarkers(OwnEffect):
     """Have markers written into these partitions, and report each to `TransactionShard.marked`."""
 

@@ -44,6 +44,11 @@ class Snapshot(NamedTuple):
     """The epoch with which the producer asked for this one, which it may do again (KIP-360); not in
     the records, so after a load such a retry is fenced, as in Kafka 3.9."""
 
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether a transaction is open, and its end not decided."""
+        return self.state is TransactionState.ONGOING
+
     def record(self, transactional_id: str) -> TransactionRecord:
         """The record to append."""
         if self.state is TransactionState.DEAD:
@@ -139,11 +144,10 @@ def check_claim(known: Snapshot, claimed: Producer | None) -> None:
 
 def with_partitions(known: Snapshot, added: Iterable[TopicPartition], wall_ms: int) -> Snapshot:
     """After AddPartitionsToTxn; the first one begins the transaction."""
-    begins = known.state is not TransactionState.ONGOING
     return known._replace(
         state=next_state(known.state, Event.PARTITIONS_ADDED),
         partitions=known.partitions.union(added),
-        start_ms=wall_ms if begins else known.start_ms,
+        start_ms=known.start_ms if known.is_ongoing else wall_ms,
         update_ms=wall_ms,
     )
 
@@ -157,7 +161,9 @@ def prepared(known: Snapshot, *, commits: bool, wall_ms: int) -> Snapshot:
 def fenced(known: Snapshot, wall_ms: int) -> Snapshot:
     """After the coordinator has decided to abort: the producer's epoch is no longer valid."""
     aborting = prepared(known, commits=False, wall_ms=wall_ms)
-    return aborting._replace(producer_epoch=known.producer_epoch + 1, last_producer_epoch=NONE)
+    # Nobody is given the epoch after the last one, but a client may claim to have it.
+    epoch = min(known.producer_epoch, EPOCH_LAST) + 1
+    return aborting._replace(producer_epoch=epoch, last_producer_epoch=NONE)
 
 
 def completed(known: Snapshot, wall_ms: int) -> Snapshot:

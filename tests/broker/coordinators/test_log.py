@@ -218,3 +218,24 @@ async def test_a_producer_that_was_replaced_appends_nothing(broker: RunningBroke
     assert groups.failures == []
     groups.append_of(Producer(7, 4), RECORD)
     assert groups.told[1:] == ["appended", ErrorCode.NONE]
+
+
+@on_broker(both=False)
+async def test_waiting_until_all_of_the_log_is_committed(broker: RunningBroker) -> None:
+    groups = await watched(broker)
+    await groups.log.committed()
+    groups.append(RECORD)
+    await groups.log.committed()
+    groups.follow()
+    groups.append(RECORD)
+    waiting = [asyncio.ensure_future(groups.log.committed()) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in waiting)
+    waiting.pop().cancel()
+    groups.catch_up()
+    await waiting[0]
+    groups.append(RECORD)
+    lost = asyncio.ensure_future(groups.log.committed())
+    await asyncio.sleep(0)
+    groups.log.close()
+    await lost

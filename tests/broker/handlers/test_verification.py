@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.core.effects import Producer
 from odradek.broker.transactions.verifier import Question
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
@@ -147,7 +148,7 @@ async def test_the_connection_waits_for_another_broker_s_word(broker: RunningBro
     coordinator = Elsewhere(broker)
     writing = asyncio.create_task(write(client, producer))
     await until(lambda: bool(coordinator.questions))
-    assert coordinator.questions == [Question("x", producer, ("t", 0))]
+    assert coordinator.questions == [Question("x", Producer(*producer), ("t", 0))]
     await other.append("t", batch_of(b"meanwhile"))
     coordinator.answer.set_result(ErrorCode.NONE)
     result = await writing

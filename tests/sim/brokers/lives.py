@@ -48,7 +48,7 @@ def live_once(seed: int, directory: Path) -> Outcome[Life]:
     """One cluster's life, with all checks; whatever is wrong with it names the seed."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    with _faults_heard():
+    with faults_heard():
         return simulate(lambda loop: _live(loop, directory), seed)
 
 
@@ -145,7 +145,8 @@ class _Faults(logging.Handler):
 
 
 @contextlib.contextmanager
-def _faults_heard() -> Iterator[None]:
+def faults_heard() -> Iterator[None]:
+    """What the brokers log as a fault ends the simulation."""
     logger, handler = logging.getLogger("odradek"), _Faults()
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
