@@ -96,8 +96,8 @@ SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cl
 	log_dirs.py rebalances.py directory_exchange.py))
 SOAK_image   := tests/docker
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
-	tests/wire/test_compaction_against_kafka.py tests/wire/test_control_fences.py \
-	tests/wire/test_cluster_actions.py
+	tests/wire/test_transactions_against_kafka.py tests/wire/test_compaction_against_kafka.py \
+	tests/wire/test_control_fences.py tests/wire/test_cluster_actions.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 $(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
 soak: TOOLS += $(if $(filter 0,$(shell id -u)),buildah debootstrap)

@@ -22,6 +22,7 @@ from tests.kafka.apache import BY_VERSION
 from tests.recordings import mark_stale
 from tests.wire.allowed import Rule
 from tests.wire.fingerprint import fingerprint
+from tests.wire.peer_server import PeerServer
 from tests.wire.recording import RECORDINGS, Answers, Recording, as_recorded
 from tests.wire.servers import VERSIONS, Server, make_server
 from tests.wire.talk import Talk, differences
@@ -60,6 +61,8 @@ class Suite(NamedTuple):
     waiting: Container[Callable[..., None]] = ()
     """Conversations that mostly wait for timeouts: they are held beside the others."""
     wait_until_ready: Callable[[Server], object] = lambda _: None
+    for_brokers: bool = False
+    """Our broker takes the test for another one; Kafka without an authorizer takes anybody so."""
 
     def fingerprint(self, conversation: Callable[..., None]) -> str:
         """Of all that determines what Kafka answers."""
@@ -99,6 +102,8 @@ class Pair:
         """The target's broker."""
         more = {} if self.is_odradek else self.suite.kafka_settings
         directory = self._directory / "ours"
+        if self.is_odradek and self.suite.for_brokers:
+            return self._start(PeerServer(directory, self.suite.settings))
         return self._start(make_server(self._target, directory, {**self.suite.settings, **more}))
 
     @cached_property
@@ -134,6 +139,7 @@ class Pair:
         for broker in self._started:
             if not broker.alive:
                 broker.start()
+                self.suite.wait_until_ready(broker)
 
     def close(self) -> None:
         """End what was started."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.wire import comparing, test_against_kafka, test_groups_against_kafka
+from tests.wire import test_transactions_against_kafka as transactions
 from tests.wire.compactions import RECORDINGS as COMPACTIONS
 from tests.wire.compactions import SCENARIOS
 from tests.wire.recording import RECORDINGS, Answers, Recording, as_recorded
@@ -52,7 +53,7 @@ def test_nothing_is_held_for_a_stale_recording_of_a_whole_run(
 
 
 def test_no_recording_is_left_over() -> None:
-    groups, answers = test_groups_against_kafka, test_against_kafka
-    held = {suite.path(each) for suite, held in answers.HELD + groups.HELD for each in held}
+    pairs = (*test_against_kafka.HELD, *test_groups_against_kafka.HELD, *transactions.HELD)
+    held = {suite.path(each) for suite, conversations in pairs for each in conversations}
     assert set(RECORDINGS.rglob("*.json")) == held
     assert set(COMPACTIONS.iterdir()) == {scenario.path for scenario in SCENARIOS}
