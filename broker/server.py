@@ -50,6 +50,7 @@ from .net.endpoints import Endpoint
 from .net.listener import Listener, PlainListener, StreamListener
 from .node import Node
 from .partitions.closing import close_log_dirs
+from .partitions.old_transactions import with_old_transactions
 from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
 from .runtime import Runtime
@@ -348,6 +349,7 @@ class Broker:
             self._tasks.spawn(loop, name)
         if node.controller.is_active:
             self._name_unknown(node)
+        self._name_old_transactions(node)
 
     async def _hand_over(self) -> None:
         if not (self._has_failed() or self._has_crashed or self._has_retired):
@@ -360,6 +362,19 @@ class Broker:
                     "partition directory not served directory=%s reason=the store does not know it",
                     log.directory,
                 )
+
+    def _name_old_transactions(self, node: Node) -> None:
+        max_ms = self.config.transaction_max_timeout_ms
+        before_ms = self._runtime.clock.wall_ms() - max_ms
+        old = with_old_transactions(node.replicas.partitions.values(), before_ms)
+        if old:
+            logger.warning(
+                "transactions are open for more than ms=%d partitions=%d first=%s; `odradek "
+                "transactions find-hanging` lists those that no coordinator will end",
+                max_ms,
+                len(old),
+                min(old),
+            )
 
 
 def _reason(error: OSError) -> str:

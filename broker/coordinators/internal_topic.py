@@ -17,7 +17,7 @@ from odradek.protocol.primitives import ZERO_UUID
 from ..coordination import znodes
 from ..coordination.interface import CoordinationError, Session
 from ..coordination.json_fields import MalformedZnode
-from ..core.groups.partitioner import partition_of
+from ..core.partitioner import partition_of
 from ..member.metadata import BrokerInfo
 
 if TYPE_CHECKING:
@@ -99,7 +99,19 @@ class InternalTopic:
         return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} is not counted: {why}")
 
     async def find_partition(self, key: str) -> int:
-        """The partition of a key.  Raises: Refused (COORDINATOR_NOT_AVAILABLE)."""
+        """The partition of a key; creates the topic if it does not exist.
+
+        Raises: Refused (COORDINATOR_NOT_AVAILABLE).
+        """
+        if self.name not in self._metadata.topics:
+            self.forget()
+            try:
+                await self.create(timeout_ms=CREATE_TIMEOUT_MS)
+            except Refused as refused:
+                self.say_shortage(refused)
+                raise Refused(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name}: {refused.message}"
+                ) from None
         number = self.partition_of(key)
         if number is None:
             await self.count()
@@ -114,15 +126,6 @@ class InternalTopic:
 
         Raises: Refused (COORDINATOR_NOT_AVAILABLE).
         """
-        if self.name not in self._metadata.topics:
-            self.forget()
-            try:
-                await self.create(timeout_ms=CREATE_TIMEOUT_MS)
-            except Refused as refused:
-                self.say_shortage(refused)
-                raise Refused(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name}: {refused.message}"
-                ) from None
         number = await self.find_partition(key)
         state = self._metadata.partition(self.name, number)
         broker = self._metadata.brokers.get(-1 if state is None else state.leader)

@@ -11,8 +11,8 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
 
 from ..coordination.interface import Session
+from ..coordinators.callers import caller_of
 from ..coordinators.internal_topic import InternalTopic, TopicPlan
-from ..core.effects import Caller
 from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     LedShards = LedPartitions[Shard, GroupRecord]
 
 T = TypeVar("T")
-
-
-def caller_of(call: Call) -> Caller:
-    """The client of a request, in the form that groups keep."""
-    return Caller(call.client_id or "", f"/{call.client.host}", call.version)
 
 
 class MetadataTopics:

@@ -156,5 +156,6 @@ APIS: Final[dict[int, Api]] = {
         Api(75, "DescribeTopicPartitions", last=0, flexible=0),
         Api(20001, "DescribeGroupJournal", last=0, flexible=0, is_advertised=False),
         Api(20002, "DescribeLogEnds", last=0, flexible=0, need=Need.BROKER, is_advertised=False),
+        Api(20003, "DescribeTransactionJournal", last=0, flexible=0, is_advertised=False),
     )
 }

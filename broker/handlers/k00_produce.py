@@ -45,6 +45,7 @@ from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
 from ..node import Node
+from ..transactions.verifier import NotVerified
 from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
 from .verification import Verdict, check_guarded, verification
@@ -169,7 +170,9 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
     if version < RECORDS_V2_VERSION_FIRST:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if request.transactional_id is not None and len(_transactional_producers(request)) > 1:
-        return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return Refused(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches are of several producers"
+        )
     return None
 
 
@@ -242,8 +245,14 @@ def _verification(
     if request.transactional_id is None or not header.is_transactional:
         return None
     abortable = call.version >= ABORTABLE_VERSION_FIRST
-    producer = _producer_of(header)
-    return verification(request.transactional_id, producer, partition, node, abortable=abortable)
+    return verification(
+        request.transactional_id,
+        _producer_of(header),
+        partition,
+        node,
+        abortable=abortable,
+        sequence=header.base_sequence,
+    )
 
 
 def _as_stored(
@@ -316,7 +325,11 @@ def _append_checked(
     log, config = partition.log, partition.config
     duplicate = log.producers.check(header) if header.producer_id >= 0 else None
     if duplicate is None:
+        if header.is_transactional:
+            partition.verification_guards.check_order(header)
         base_offset = partition.append(batch, header, wall_ms=wall_ms)
+        if header.is_transactional:
+            partition.verification_guards.appended(header.producer_id)
         append_time_ms = wall_ms if config.is_log_append_time else -1
         offset_end = log.log_end_offset
     else:
@@ -362,7 +375,7 @@ def _failed(
     if isinstance(error, StorageError):
         node.replicas.note_failure(error)
         error = Refused(code_of(error), str(error))
-    result = _refused(index, error, partition)
+    result = _refused(index, error, None if isinstance(error, NotVerified) else partition)
     if isinstance(error, RefusedRecords):
         result.record_errors = [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)

@@ -16,8 +16,8 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
+from ..coordinators.callers import caller_of
 from ..core.groups.offsets_answers import older_shape, refuse_fetch
-from ..groups.coordinator import caller_of
 from ..net.call import Call
 from ..node import Node
 

@@ -46,7 +46,7 @@ def _told(group_id: str, node: Node) -> DescribedGroupJournal:
             JournalEntry(
                 timestamp_ms=entry.wall_ms,
                 event=entry.event,
-                member_id=entry.member_id,
+                member_id=entry.who,
                 reason=entry.reason,
             )
             for entry in group.journal.entries()

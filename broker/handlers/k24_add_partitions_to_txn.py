@@ -23,6 +23,7 @@ from odradek.protocol.schema import Message
 
 from ..core.effects import Producer
 from ..core.partition_state import TopicPartition
+from ..core.topic_names import INTERNAL_TOPICS
 from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
 from ..net.call import Call
@@ -65,7 +66,7 @@ async def _result(
     transaction: AddPartitionsToTxnTransaction, call: Call, node: Node
 ) -> AddPartitionsToTxnResult:
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    codes = _refusals(partitions, node)
+    codes = _refusals(partitions, call, node)
     if codes is None and transaction.verify_only:
         codes = _verified(transaction, partitions, node)
     elif codes is None:
@@ -76,17 +77,19 @@ async def _result(
     )
 
 
-def _refusals(partitions: Sequence[TopicPartition], node: Node) -> Codes | None:
-    """Codes if some of the partitions do not exist: then none is added, or looked for."""
-    unknown = {key for key in partitions if node.metadata.partition(*key) is None}
-    if not unknown:
+def _refusals(partitions: Sequence[TopicPartition], call: Call, node: Node) -> Codes | None:
+    """Codes if some of the partitions do not exist or are not for clients: none is added, or looked for."""
+    codes = {key: _code_of(key, call, node) for key in partitions}
+    if not any(codes.values()):
         return None
-    return {
-        key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if key in unknown
-        else ErrorCode.OPERATION_NOT_ATTEMPTED
-        for key in partitions
-    }
+    return {key: code or ErrorCode.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
+
+
+def _code_of(key: TopicPartition, call: Call, node: Node) -> ErrorCode:
+    if key[0] in INTERNAL_TOPICS and call.version < BROKERS_VERSION_FIRST:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = node.metadata.partition(*key)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NONE
 
 
 async def _add(

@@ -100,6 +100,9 @@ def _append(
     pending: list[Appended],
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=key[1])
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        result.error_code = ErrorCode.INVALID_REQUEST
+        return result
     partition = node.replicas.partitions.get(key)
     if partition is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

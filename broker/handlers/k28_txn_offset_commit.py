@@ -15,14 +15,15 @@ from odradek.protocol.messages.k28_txn_offset_commit import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.coordinator_codes import offset_code_of
 from ..core.effects import Producer
-from ..core.groups.codes import offset_code_of
 from ..core.groups.offsets_answers import refuse_txn_commit, there_in
 from ..core.groups.shard import Shard
 from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..net.call import Call
 from ..node import Node
+from ..transactions.verifier import NotVerified
 from . import Answer
 from .verification import Verdict, check_guarded, verification
 
@@ -62,8 +63,8 @@ def handle(request: TxnOffsetCommitRequest, call: Call, node: Node) -> Answer:
         asked = verification(
             request.transactional_id, producer, partition, node, abortable=abortable
         )
-    except Refused as refusal:
-        return refused(offset_code_of(refusal.code))
+    except NotVerified as refusal:
+        return refused(_code_of(refusal))
     return (
         commit() if asked is None else _when_verified(asked, producer, partition, commit, refused)
     )
@@ -79,15 +80,22 @@ async def _when_verified(
     guard = partition.verification_guards.begin(producer.producer_id)
     try:
         await asked
-    except Refused as refusal:
+    except NotVerified as refusal:
         partition.verification_guards.end(guard)
-        return refused(offset_code_of(refusal.code))
+        return refused(_code_of(refusal))
     try:
         check_guarded(partition.verification_guards.end(guard), producer, partition)
     except Refused as refusal:
         return refused(refusal.code)
     answer = commit()
     return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _code_of(refusal: NotVerified) -> ErrorCode:
+    """What the coordinator has said; producers know no NETWORK_EXCEPTION here."""
+    if refusal.answer is ErrorCode.NETWORK_EXCEPTION:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return refusal.answer if refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS else refusal.code
 
 
 def _partition_of(group_id: str, node: Node) -> Partition | None:

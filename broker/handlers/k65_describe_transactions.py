@@ -28,6 +28,8 @@ def _describe(transactional_id: str, node: Node) -> TransactionState:
         described.error_code = ErrorCode.INVALID_REQUEST
         return described
     try:
+        if not transactional_id:
+            raise Refused(ErrorCode.INVALID_REQUEST)
         transaction = node.transactions.shard_of(transactional_id).describe(transactional_id)
     except Refused as refused:
         described.error_code = refused.code

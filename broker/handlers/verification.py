@@ -14,19 +14,28 @@ from ..node import Node
 from ..transactions.verifier import Question, refusal
 
 Verdict = Awaitable[None]
-"""Returns if the batch may be appended; raises Refused otherwise."""
+"""Returns if the batch may be appended; raises NotVerified otherwise."""
 
 
 def verification(
-    transactional_id: str, producer: Producer, partition: Partition, node: Node, *, abortable: bool
+    transactional_id: str,
+    producer: Producer,
+    partition: Partition,
+    node: Node,
+    *,
+    abortable: bool,
+    sequence: int | None = None,
 ) -> Verdict | None:
     """What a transactional batch must wait for; None: it may be appended now.
 
-    `abortable`: whether the version of the request has TRANSACTION_ABORTABLE.  Raises: Refused.
+    `abortable`: whether the version of the request has TRANSACTION_ABORTABLE.  `sequence`: the
+    batch's first one; later batches must wait for it.  Raises: NotVerified.
     """
     is_enabled = node.config.transaction_partition_verification_enable
     if not is_enabled or partition.log.producers.is_in_transaction(*producer):
         return None
+    if sequence is not None:
+        partition.verification_guards.asked(producer, sequence)
     key = partition.state.topic, partition.state.partition
     answer = node.verifier.ask(Question(transactional_id, producer, key))
     if isinstance(answer, ErrorCode):

@@ -11,8 +11,8 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.schema import Message
 
 from ..coordination.interface import Session
+from ..coordinators.callers import caller_of
 from ..coordinators.internal_topic import InternalTopic, TopicPlan
-from ..core.effects import Caller
 from ..core.partition import Partition
 from ..core.topic_names import TRANSACTION_STATE_TOPIC
 from ..net.call import Call
@@ -91,7 +91,7 @@ class TransactionCoordinator:
             led = self._led_of(transactional_id)
         except Refused as refused:
             return respond(refused.code)
-        return led.ask(decide, transactional_id, request, Caller("", "", call.version))
+        return led.ask(decide, transactional_id, request, caller_of(call))
 
     def shard_of(self, transactional_id: str) -> "TransactionShard":
         """The shard of a transactional id.
@@ -125,11 +125,13 @@ class TransactionCoordinator:
 
     def _make_shards(self) -> "LedShards":
         from ..coordinators.led_partitions import LedPartitions, LogSettings
+        from ..core.transactions.journals import Journals
         from ..core.transactions.shard import TransactionShard
         from .marker_queues import MarkerQueues
         from .records import TRANSACTION_RECORDS
 
         config = self._local.config
+        journals = Journals()
 
         def perform(led: "LedShard", effect: "SendMarkers") -> None:
             queues.send(led, effect)
@@ -139,7 +141,7 @@ class TransactionCoordinator:
             self._local,
             self._tasks,
             codec=TRANSACTION_RECORDS,
-            make=lambda number: TransactionShard(number, self._settings),
+            make=lambda number: TransactionShard(number, self._settings, journals),
             log_settings=lambda: LogSettings(
                 load_buffer_bytes=config.transaction_state_log_load_buffer_size,
                 commit_timeout_ms=None,

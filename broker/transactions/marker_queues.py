@@ -196,12 +196,24 @@ class MarkerQueues:
                 if code in _WRITTEN:
                     written.add(key)
                 elif code in _FENCED:
-                    _warn(marker, key, code)
+                    self._refused(marker, key, error_code(code))
                 else:
                     again.add(key)
             self._route_later([marker._replace(partitions=frozenset(again))] if again else ())
             if written:
                 self._written(marker._replace(partitions=frozenset(written)))
+
+    def _refused(self, marker: Marker, key: TopicPartition, code: ErrorCode) -> None:
+        led, effect = marker.led, marker.effect
+        logger.warning(
+            "marker refused, the transaction stays open transactional_id=%r topic=%s partition=%d"
+            " reason=%s",
+            effect.transactional_id,
+            *key,
+            code.name,
+        )
+        if self._shards.has(led.machine.partition, led):
+            led.machine.marker_refused(effect, key, code, led.moment())
 
     def _written(self, marker: Marker) -> None:
         led, effect = marker.led, marker.effect
@@ -227,13 +239,3 @@ def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
             )
         )
     return request
-
-
-def _warn(marker: Marker, key: TopicPartition, code: int) -> None:
-    logger.warning(
-        "marker refused, the transaction stays open transactional_id=%r topic=%s partition=%d"
-        " reason=%s",
-        marker.effect.transactional_id,
-        *key,
-        error_code(code).name,
-    )

@@ -49,6 +49,17 @@ class Question(NamedTuple):
     partition: TopicPartition
 
 
+class NotVerified(Refused):
+    """The coordinator has not confirmed that the partition is in the transaction.
+
+    `code` is for Produce; `answer` is the coordinator's own.
+    """
+
+    def __init__(self, code: ErrorCode, answer: ErrorCode, message: str) -> None:
+        super().__init__(code, message)
+        self.answer = answer
+
+
 Waiting = tuple[Question, "asyncio.Future[ErrorCode]"]
 
 
@@ -78,6 +89,8 @@ class Verifier:
         Pass the code to `refusal`.
         """
         topic, transactional_id = self._transactions.topic, question.transactional_id
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
         number = topic.partition_of(transactional_id)
         state = None if number is None else self._local.metadata.partition(topic.name, number)
         if state is None:
@@ -131,7 +144,7 @@ class Verifier:
         self._queues.pop(broker_id, None)
 
 
-def refusal(code: ErrorCode, *, knows_abortable: bool) -> Refused | None:
+def refusal(code: ErrorCode, *, knows_abortable: bool) -> NotVerified | None:
     """What a producer is told of an answer; None: append the batch.
 
     `knows_abortable`: whether the version of its request has TRANSACTION_ABORTABLE (KIP-890).
@@ -139,14 +152,13 @@ def refusal(code: ErrorCode, *, knows_abortable: bool) -> Refused | None:
     if code is ErrorCode.NONE:
         return None
     if code in _LATER:
-        return Refused(
-            ErrorCode.NOT_ENOUGH_REPLICAS, f"the coordinator could not tell: {code.name}"
-        )
+        message = f"the coordinator could not tell: {code.name}"
+        return NotVerified(ErrorCode.NOT_ENOUGH_REPLICAS, code, message)
     if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
         code = ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Refused(code, "the partition is not known to be in the transaction")
+    return NotVerified(code, code, "the partition is not known to be in the transaction")
 
 
 def _request_of(asked: Sequence[Waiting]) -> AddPartitionsToTxnRequest:

@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "serve": "Run a broker.",
     "topics": "List, create, describe, change and delete topics.",
     "groups": "List, describe, explain, reset and delete consumer groups.",
-    "transactions": "List and describe transactions, abort hanging ones.",
+    "transactions": "List, describe, explain transactions, abort hanging ones.",
     "configs": "Describe and change settings of topics, brokers and groups.",
     "cluster": "Show brokers, controller, and partitions with problems.",
     "elect-leaders": "Give leadership back to preferred replicas.",

@@ -23,6 +23,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "groups explain": ["billing --minutes 30"],
     "transactions list": ["--state Ongoing --running-longer-than 15m"],
     "transactions describe": ["billing-1"],
+    "transactions explain": ["billing-1"],
     "transactions describe-producers": ["orders -p 0"],
     "transactions find-hanging": ["--topic orders --topic refunds:3", "--max-timeout 1h --json"],
     "transactions abort": [

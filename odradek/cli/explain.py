@@ -16,12 +16,12 @@ from odradek.protocol.messages.k20001_describe_group_journal import (
     JournalEntry,
 )
 
-from .brokers import BrokerHungUp, Brokers, brokers_of, refusal
+from .brokers import Brokers, brokers_of, refusal
 from .clients import Cluster, cluster_options
 from .commands import command
 from .completion import complete_groups
-from .errors import CommandError
 from .group_descriptions import GroupView, existing_group
+from .journals import ask_journal
 from .options import json_option
 from .tables import NOTHING, count_of, local_time, show_json, show_table
 
@@ -63,19 +63,14 @@ def explain(cluster: Cluster, name: str, minutes: int, as_json: bool) -> None:
 
 
 def _journal(brokers: Brokers, name: str) -> DescribedGroupJournal:
-    try:
-        answer = brokers.ask_coordinator(
-            name,
-            DescribeGroupJournalRequest(groups=[name]),
-            DescribeGroupJournalResponse,
-            lambda answer: answer.groups[0].error_code,
-            advertised=False,
-        )
-    except BrokerHungUp as error:
-        raise CommandError(
-            f"only Odradek keeps a journal of its groups, and {name} is coordinated by a broker"
-            " that does not"
-        ) from error
+    answer = ask_journal(
+        brokers,
+        name,
+        DescribeGroupJournalRequest(groups=[name]),
+        DescribeGroupJournalResponse,
+        lambda answer: answer.groups[0].error_code,
+        kept_of="groups",
+    )
     (journal,) = answer.groups
     if journal.error_code != ErrorCode.NONE:
         raise refusal(name, journal.error_code, journal.error_message)

@@ -1,4 +1,4 @@
-"""`odradek transactions`: list, describe, find-hanging, abort, describe-producers."""
+"""`odradek transactions`: list, describe, explain, find-hanging, abort, describe-producers."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from .describe_groups import assignment_text, coordinator_document, coordinator_
 from .describe_producers import describe_producers
 from .durations import duration_text, parse_duration_ms
 from .errors import CommandError
+from .explain_transaction import explain
 from .find_hanging import find_hanging
 from .options import json_option
 from .tables import NOTHING, local_time, show_json, show_table
@@ -39,9 +40,10 @@ Document = dict[str, Any]
 
 @group()
 def transactions() -> None:
-    """List and describe transactions of any Kafka cluster, abort hanging ones."""
+    """List, describe, explain transactions of any Kafka cluster, abort hanging ones."""
 
 
+transactions.add_command(explain)
 transactions.add_command(find_hanging)
 transactions.add_command(abort)
 transactions.add_command(describe_producers)

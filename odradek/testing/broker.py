@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
 ISR_TIMEOUT_S: Final = 60.0
-# A test has few members, and does not wait for more of them to join.
-QUICK_GROUPS: Final = {
+# A test has few members, and does not wait for more of them to join; it has few transactions, and
+# waits for one that times out.
+QUICK_COORDINATORS: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "transaction.state.log.num.partitions": "4",
 }
 # A follower that waits, in a fetch or after an error, does not fetch a topic created meanwhile; and
 # retrying a controlled shutdown does not help partitions that no other broker can lead.
@@ -80,7 +83,7 @@ class Broker:
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
         given = {name: _text(value) for name, value in (settings or {}).items()}
-        self._settings = {**QUICK_GROUPS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
+        self._settings = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")

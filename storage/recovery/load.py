@@ -122,8 +122,7 @@ def load_log(
     """Load the log in `directory`; a directory without segments becomes an empty log.
 
     The log's `loaded` has the findings; `on_progress` gets the number of bytes newly scanned.
-    Raises: UnsupportedFormat, CorruptLog (a damaged compaction, an impossible file), DiskFull,
-    LogDirFailed.
+    Raises: UnsupportedFormat, CorruptLog (damaged compaction, bad file), DiskFull, LogDirFailed.
     """
     report = LoadReport()
     infos = _list(files, directory)
@@ -148,12 +147,20 @@ def load_log(
         log_end_offset=log_end_offset,
     )
     doubted = recovery.doubted if recovery else ()
-    report.indexes_rebuilt += check_transaction_indexes(
-        files, directory, segments, infos.values(), doubted
-    )
+    found = check_transaction_indexes(files, directory, segments, infos.values(), doubted)
+    report.indexes_rebuilt += found
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
     hinted_start = _hinted_start(directory, log_end_offset, hints, report)
     log_start_offset = max(hinted_start, segments.first_offset)
+    epochs = load_epochs(
+        files,
+        directory,
+        segments,
+        recovery.epochs if recovery else [],
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+        clean=recovery is None,
+    )
     log = Log(
         files,
         directory,
@@ -163,24 +170,21 @@ def load_log(
         config=config,
         segments=segments,
         producers=producers,
-        epochs=load_epochs(
-            files,
-            directory,
-            segments,
-            recovery.epochs if recovery else [],
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            clean=recovery is None,
-        ),
+        epochs=epochs,
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=recovery.recovery_point if recovery else log_end_offset,
     )
     log.high_watermark = hints.high_watermark
     _note_durable(log, recovery, infos.values(), report.scanned_bytes)
-    for segment in segments:
+    return _finished(log, hinted_start, report)
+
+
+def _finished(log: Log, hinted_start: int, report: LoadReport) -> Log:
+    """The log at rest, with what was found."""
+    for segment in log.segments:
         segment.rest()
-    if log_end_offset < hinted_start:
+    if log.log_end_offset < hinted_start:
         _restart_at(log, hinted_start, report)
     if report != LoadReport():
         log.loaded = report

@@ -83,6 +83,9 @@ from odradek.protocol.messages.k20002_describe_log_ends import (
     DescribeLogEndsRequest,
     LogEndsTopic,
 )
+from odradek.protocol.messages.k20003_describe_transaction_journal import (
+    DescribeTransactionJournalRequest,
+)
 from odradek.protocol.schema import Message
 from tests.support.connections import TIMEOUT_S
 from tests.support.messages import (
@@ -278,6 +281,9 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     20001: lambda version, topic_id: DescribeGroupJournalRequest(groups=["joined-0"]),
     20002: lambda version, topic_id: DescribeLogEndsRequest(
         topics=[LogEndsTopic(name=TOPIC, partition_indexes=[0])]
+    ),
+    20003: lambda version, topic_id: DescribeTransactionJournalRequest(
+        transactional_ids=["absent"]
     ),
 }
 """By API key: (version, id of TOPIC) -> request."""

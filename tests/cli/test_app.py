@@ -47,7 +47,7 @@ def test_help_lists_every_command() -> None:
     + [["wait", name] for name in ("broker", "topic", "group", "lag")]
     + [["log", name] for name in ("dump", "verify", "repair")]
     + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]]
-    + [["transactions", "describe-producers"]],
+    + [["transactions", "describe-producers"], ["transactions", "explain"]],
 )
 def test_every_command_explains_each_option(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "--help"])

@@ -21,7 +21,7 @@ from tests.support.brokers import create_topic
 from tests.support.messages import produce_request
 from tests.wire.clients import librdkafka
 from tests.wire.raw import RawBatch
-from tests.wire.servers import Server, make_server
+from tests.wire.servers import OdradekServer, Server, make_server
 
 from .conftest import PATIENTLY
 
@@ -161,6 +161,26 @@ def test_describing(run: Run, rows: Run) -> None:
     assert abs(time.time() * 1000 - ongoing["start_time"] - ongoing["duration_ms"]) < 60_000
     shown = run("describe", "open-1", "open-2", fails="there is no transactional id open-2")
     assert shown.splitlines()[1].split()[-1] == "orders:0"
+
+
+def test_explaining(server: Server, run: Run, rows: Run, producers: Mapping[str, Producer]) -> None:
+    if not isinstance(server, OdradekServer):
+        run("explain", "open-1", fails="only Odradek keeps a journal of its transactional ids")
+        return
+    told = rows("explain", "open-1")
+    (described,) = rows("describe", "open-1")
+    same = ("state", "producer_id", "producer_epoch", "timeout_ms", "start_time")
+    assert [told[name] for name in same] == [described[name] for name in same]
+    assert (told["pending_state"], told["missing_markers"]) == (None, [])
+    events = [entry["event"] for entry in told["entries"]]
+    assert events == ["initialized", "began"]
+    assert told["entries"][1]["client"] == "rdkafka at 127.0.0.1"
+    first, second, _, header, *entries = run("explain", "committed-1").splitlines()
+    assert first.startswith("committed-1 is CompleteCommit, with producer ")
+    assert second == "No transaction is open."
+    assert header.split() == ["TIME", "EVENT", "CLIENT", "REASON"]
+    assert [entry.split()[2] for entry in entries[-2:]] == ["commit", "committed"]
+    run("explain", "nobody", fails="TRANSACTIONAL_ID_NOT_FOUND")
 
 
 @pytest.mark.java

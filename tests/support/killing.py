@@ -1,4 +1,4 @@
-"""One broker that is killed with SIGKILL again and again, while something goes on.
+"""One broker, or a client, that is ended again and again, while something goes on.
 
 `kill_again_and_again` owns the loop: the seed, the moment of each kill, the restart.  What goes on,
 and what must hold, is a `Workload`:
@@ -20,13 +20,76 @@ and what must hold, is a `Workload`:
 
 import random
 import threading
-from typing import Final, Self
+from collections.abc import Sequence
+from typing import Final, Protocol, Self
 
+from tests.kafka.apache import ApacheKafka
 from tests.seeds import Repeats
-from tests.wire.servers import OdradekServer, Server
 
 # It needs seconds for each restart: two show that a test is right.
 KILLS_OF_KAFKA: Final = 2
+
+
+class Victim(Protocol):
+    """What is killed with SIGKILL, and started again: a broker, or clients."""
+
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def output(self) -> str: ...
+
+    def kill(self) -> None: ...
+    def start(self) -> None: ...
+
+
+class Stoppable(Victim, Protocol):
+    """What can also be ended as it should be."""
+
+    def stop(self) -> None: ...
+
+
+class Stopped:
+    """Is stopped instead of being killed."""
+
+    def __init__(self, victim: Stoppable) -> None:
+        self._victim = victim
+        self.kill = victim.stop
+        self.start = victim.start
+
+    @property
+    def alive(self) -> bool:
+        return self._victim.alive
+
+    @property
+    def output(self) -> str:
+        return self._victim.output
+
+
+class InTurn:
+    """Several, of which the next one is killed each time."""
+
+    def __init__(self, victims: Sequence[Victim]) -> None:
+        self._victims = victims
+        self._kills = 0
+
+    @property
+    def alive(self) -> bool:
+        return all(victim.alive for victim in self._victims)
+
+    @property
+    def output(self) -> str:
+        return "".join(victim.output for victim in self._victims)
+
+    def kill(self) -> None:
+        self._kills += 1
+        self._last.kill()
+
+    def start(self) -> None:
+        self._last.start()
+
+    @property
+    def _last(self) -> Victim:
+        return self._victims[(self._kills - 1) % len(self._victims)]
 
 
 class Workload:
@@ -61,14 +124,14 @@ class Workload:
         self.close()
 
 
-def kill_again_and_again(server: Server, workload: Workload, repeats: Repeats) -> None:
-    """Kill the running broker `repeats.count` times, and start it again each time.
+def kill_again_and_again(victim: Victim, workload: Workload, repeats: Repeats) -> None:
+    """Kill what is running `repeats.count` times, and start it again each time.
 
     What fails carries the seed and the number of the kill.
     """
     chance, moment, kills = random.Random(repeats.seed), threading.Event(), 0
     wanted = repeats.count
-    if not isinstance(server, OdradekServer):
+    if isinstance(victim, ApacheKafka):
         wanted = min(wanted, KILLS_OF_KAFKA)
     with workload:
         try:
@@ -76,11 +139,11 @@ def kill_again_and_again(server: Server, workload: Workload, repeats: Repeats) -
                 window_s = workload.approach(chance)
                 # Not a wait for something: the moment itself is what is random.
                 moment.wait(chance.uniform(0.0, window_s))
-                assert server.alive, server.output
-                server.kill()
+                assert victim.alive, victim.output
+                victim.kill()
                 kills += 1
                 workload.killed()
-                server.start()
+                victim.start()
                 workload.check()
             workload.finish()
         except BaseException as error:

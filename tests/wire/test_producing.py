@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
@@ -278,12 +278,6 @@ def test_too_large_for_the_topic(server: Server, new_topic: NewTopicName) -> Non
             client.send(topic, b"x" * 6000).get(timeout=30)
     finally:
         client.close()
-
-
-def test_transactions_are_not_there_yet(server: Server, odradek_only: None) -> None:
-    producer = Producer(librdkafka(server.bootstrap_servers, **{"transactional.id": "t"}))
-    with pytest.raises(KafkaException):
-        producer.init_transactions(5)
 
 
 # --- codecs of topics ---------------------------------------------------------------------------

@@ -45,7 +45,9 @@ from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.messages.k15_describe_groups import DescribedGroup, DescribedGroupMember
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
+from ..journal import Journal
 from .classic_answers import join_refused, protocol_name_of, sync_refused
 from .classic_join import join
 from .classic_joining import Joining
@@ -61,10 +63,8 @@ from .classic_records import (
 from .classic_roster import Roster
 from .classic_state import TRANSITIONS, ClassicState, Phase
 from .classic_sync import check_generation, heartbeat, sync
-from .codes import group_code_of
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition
-from .journal import Journal
 from .settings import ClassicSettings
 
 logger = logging.getLogger(__name__)
@@ -628,4 +628,4 @@ def _client_code(code: ErrorCode) -> ErrorCode:
     """The code for clients; as in Kafka, they rejoin if the record was not replicated in time."""
     if code is ErrorCode.REQUEST_TIMED_OUT:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return group_code_of(code)
+    return coordinator_code_of(code)

@@ -28,8 +28,9 @@ from odradek.protocol.messages.k68_consumer_group_heartbeat import (
 )
 from odradek.protocol.messages.k69_consumer_group_describe import DescribedGroup
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
-from .codes import group_code_of
+from ..journal import Journal
 from .consumer_checks import check_commit, check_fetch, check_transactional_commit
 from .consumer_describe import describe_group
 from .consumer_lookup import check_size, leaving_member, member_of
@@ -62,7 +63,6 @@ from .consumer_steps import (
 )
 from .deadlines import Deadlines
 from .group import OffsetOwner, TopicPartition, TopicsImage
-from .journal import Journal
 from .settings import ConsumerSettings
 
 RETRY_MS: Final = 500
@@ -178,7 +178,7 @@ class ConsumerGroup:
 
         def finish(code: ErrorCode) -> Sequence[Effect]:
             if code != ErrorCode.NONE:
-                return [Answer(reply, refusal(group_code_of(code)))]
+                return [Answer(reply, refusal(coordinator_code_of(code)))]
             resolving = self.resolve(now_ms, wall_ms) if may_resolve else ()
             return [Answer(reply, response), *resolving]
 
@@ -275,7 +275,7 @@ class ConsumerGroup:
 
         def finish(code: ErrorCode) -> Sequence[Effect]:
             if code != ErrorCode.NONE:
-                return [Answer(reply, refusal(group_code_of(code)))]
+                return [Answer(reply, refusal(coordinator_code_of(code)))]
             return [Answer(reply, response)]
 
         if request.member_epoch == LEAVE_EPOCH:

@@ -20,11 +20,11 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, Caller, Effect, Reply
 from .classic_answers import leave_answer, leave_refused, members_of, sync_refused
 from .classic_records import CONSUMER
 from .classic_sync import lacks_protocol
-from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_lookup import static_member, unknown_member
 from .consumer_member import ConsumerMember, MemberState, partitions_of
@@ -157,7 +157,7 @@ def leave(
 
     def finish(code: ErrorCode) -> Sequence[Effect]:
         if code is not ErrorCode.NONE:
-            return [Answer(reply, leave_refused(group_code_of(code)))]
+            return [Answer(reply, leave_refused(coordinator_code_of(code)))]
         return [Answer(reply, leave_answer(request, caller.version, codes))]
 
     return group.remove(leaving, finish, now_ms, wall_ms) if leaving else finish(ErrorCode.NONE)

@@ -14,11 +14,11 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, Caller, Effect, Reply
 from .classic_answers import join_refused
 from .classic_joining import Joining
 from .classic_records import CONSUMER
-from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_lookup import check_size, static_member
 from .consumer_member import ConsumerMember
@@ -224,7 +224,7 @@ def _owned(subscription: ConsumerProtocolSubscription, topics: TopicsImage) -> O
 
 def _join_answer(code: ErrorCode, member: ConsumerMember, joining: Joining) -> Answer:
     if code is not ErrorCode.NONE:
-        return Answer(joining.parked.reply, _join_refused(group_code_of(code), joining))
+        return Answer(joining.parked.reply, _join_refused(coordinator_code_of(code), joining))
     response = JoinGroupResponse(
         generation_id=member.member_epoch,
         protocol_type=CONSUMER,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .journal import Journal
+from ..journal import Journal
 
 if TYPE_CHECKING:
     from odradek.protocol.group_records import GroupRecord

@@ -23,13 +23,13 @@ from odradek.protocol.group_records.consumer import ClassicMemberMetadata, Class
 from odradek.protocol.messages.k11_join_group import JoinGroupRequest
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from .classic import ClassicGroup
 from .classic_answers import join_refused
 from .classic_member import ClassicMember
 from .classic_records import CONSUMER, generation_tombstone, subscribed_topics
 from .classic_state import ClassicState
-from .codes import group_code_of
 from .consumer import ConsumerGroup, Finish
 from .consumer_member import (
     ConsumerMember,
@@ -213,7 +213,7 @@ class Migration:
 
         def then(code: ErrorCode) -> Sequence[Effect]:
             if code is not ErrorCode.NONE:
-                return [Answer(reply, join_refused(caller.version, group_code_of(code)))]
+                return [Answer(reply, join_refused(caller.version, coordinator_code_of(code)))]
             return classic.join(request, caller, reply, max(now_ms, classic.now_ms), wall_ms)
 
         return [AppendRecords(group_tombstones(group.state), then, appended)]

@@ -24,8 +24,8 @@ from odradek.protocol.messages.k09_offset_fetch import OffsetFetchResponseTopics
 from odradek.protocol.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.messages.k47_offset_delete import OffsetDeleteRequest
 
+from ..coordinator_codes import coordinator_code_of, offset_code_of
 from ..effects import Answer, AppendRecords, Effect, Producer, Reply
-from .codes import group_code_of, offset_code_of
 from .group import TopicPartition
 from .offset_slot import Slot
 from .offsets_answers import (
@@ -196,7 +196,7 @@ class Offsets:
 
         def answer(code: ErrorCode) -> list[Effect]:
             if code is not ErrorCode.NONE:
-                return [Answer(reply, refuse_delete(group_code_of(code)))]
+                return [Answer(reply, refuse_delete(coordinator_code_of(code)))]
             return [Answer(reply, delete_answer(asked, codes))]
 
         return self._write(_tombstones(group_id, gone), answer)

@@ -31,13 +31,13 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from ..moment import Moment
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
 from .classic_answers import join_refused, leave_answer, sync_refused
 from .classic_state import ClassicState
-from .codes import group_code_of
 from .consumer import ConsumerGroup
 from .consumer_checks import CONSUMER_GROUPS_VERSION_FIRST
 from .consumer_member import JOIN_EPOCH
@@ -305,7 +305,7 @@ class Shard:
 
         def then(code: ErrorCode) -> list[Effect]:
             last.settled(code)
-            return [_deleted(reply, group_id, group_code_of(code))]
+            return [_deleted(reply, group_id, coordinator_code_of(code))]
 
         end = AppendRecords([*last.records, *group.tombstones()], then, appended)
         return [*map(_keep, others), end]

@@ -17,16 +17,21 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.transaction_records import TransactionRecord
 
+from ..coordinator_codes import coordinator_code_of
 from ..effects import Answer, AppendRecords, Caller, Effect, Producer, Reply
-from ..groups.codes import group_code_of
+from ..journal import JournalEntry
 from ..moment import Moment
 from ..partition_state import TopicPartition
+from . import notes
 from . import transaction as after
+from .journals import Journals, ShardJournals
 from .markers import SendMarkers
+from .notes import Note
 from .requests import AddPartitions, EndTransaction, Filters, InitProducer
 from .settings import TransactionSettings
 from .states import PREPARED, TransactionState
 from .transaction import NONE, Snapshot, needs_producer_id, snapshot_of
+from .transactional_id import Transaction
 
 RETRY_MS: Final = 100
 """The pause before the record of a complete transaction is appended again."""
@@ -39,56 +44,16 @@ _COMPLETE: Final = {
 Then = Callable[[ErrorCode], Sequence[Effect]]
 
 
-class Transaction:
-    """One transactional id: its state, and what is under way."""
-
-    __slots__ = ("known", "markers", "pending", "transactional_id", "unmarked", "wake_ms")
-
-    def __init__(self, transactional_id: str, known: Snapshot) -> None:
-        self.transactional_id = transactional_id
-        self.known = known
-        """The last committed state."""
-        self.pending: TransactionState | None = None
-        """The state after the transition that is under way.  A Prepare state always has one."""
-        self.markers: SendMarkers | None = None
-        """In a Prepare state: the markers that are being written."""
-        self.unmarked: set[TopicPartition] = set()
-        """Those of their partitions whose marker is not known to be written."""
-        self.wake_ms: int | None = None
-        """When the coordinator must act without being asked, on the monotonic clock."""
-
-    @property
-    def producer(self) -> Producer:
-        """The producer that may use the transactional id."""
-        return Producer(self.known.producer_id, self.known.producer_epoch)
-
-    @property
-    def open_partitions(self) -> Collection[TopicPartition]:
-        """The partitions in which the transaction is open."""
-        return self.unmarked if self.known.state in PREPARED else self.known.partitions
-
-    def check(self, producer: Producer) -> None:
-        """Check that a request comes from the current producer.
-
-        Raises: Refused (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED).
-        """
-        if producer.producer_id != self.known.producer_id:
-            raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if producer.producer_epoch != self.known.producer_epoch:
-            raise Refused(ErrorCode.PRODUCER_FENCED)
-
-    def check_idle(self) -> None:
-        """Check that no transition is pending.  Raises: Refused (CONCURRENT_TRANSACTIONS)."""
-        if self.pending is not None:
-            raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
-
-
 class TransactionShard:
     """All transactional ids of one partition."""
 
-    def __init__(self, partition: int, settings: Callable[[], TransactionSettings]) -> None:
+    def __init__(
+        self, partition: int, settings: Callable[[], TransactionSettings], journals: Journals
+    ) -> None:
+        """`journals`: those of all shards of the broker."""
         self.partition = partition
         self._settings = settings
+        self._journals = ShardJournals(journals, partition)
         self._transactions: dict[str, Transaction] = {}
         self._moment = Moment(0, 0)
 
@@ -105,8 +70,12 @@ class TransactionShard:
         """InitProducerId: fence older producers, and abort what they left open."""
         self._moment = moment
 
-        def refuse(code: ErrorCode) -> list[Effect]:
+        def answer(code: ErrorCode) -> list[Effect]:
             return [Answer(reply, request.respond(code, Producer(NONE, NONE)))]
+
+        def refuse(code: ErrorCode) -> list[Effect]:
+            self._note(request.transactional_id, notes.refused(request, code, caller))
+            return answer(code)
 
         transaction = self._transactions.get(request.transactional_id)
         needs_id = self.needs_producer_id(request.transactional_id, request.claimed)
@@ -118,12 +87,18 @@ class TransactionShard:
             known = Snapshot(new_id, NONE, request.timeout_ms)
             transaction = Transaction(request.transactional_id, known)
             self._transactions[request.transactional_id] = transaction
-        if transaction.known.is_ongoing and transaction.pending is None:
-            return self._fence(transaction, request.claimed, refuse)
+        known = transaction.known
         try:
             transaction.check_idle()
+            if known.is_ongoing:  # abort it; the new producer has to ask again
+                after.check_claim(known, request.claimed)
+                return self._abort(
+                    transaction,
+                    notes.fenced(known, caller),
+                    lambda code: answer(code or ErrorCode.CONCURRENT_TRANSACTIONS),
+                )
             after_it = after.initialized(
-                transaction.known,
+                known,
                 request.claimed,
                 NONE if new_id is None else new_id,
                 request.timeout_ms,
@@ -134,26 +109,12 @@ class TransactionShard:
 
         def then(code: ErrorCode) -> list[Effect]:
             if code:
-                return refuse(code)
+                return answer(code)
             producer = Producer(after_it.producer_id, after_it.producer_epoch)
             return [Answer(reply, request.respond(code, producer))]
 
-        return self._write(transaction, after_it, then)
-
-    def _fence(
-        self,
-        transaction: Transaction,
-        claimed: Producer | None,
-        refuse: Callable[[ErrorCode], list[Effect]],
-    ) -> Sequence[Effect]:
-        """Abort the open transaction of the older producer; the new one has to ask again."""
-        try:
-            after.check_claim(transaction.known, claimed)
-        except Refused as refused:
-            return refuse(refused.code)
-        return self._abort(
-            transaction, lambda code: refuse(code or ErrorCode.CONCURRENT_TRANSACTIONS)
-        )
+        note = notes.initialized(known, after_it, caller)
+        return self._write(transaction, after_it, note, then)
 
     def add_partitions(
         self, request: AddPartitions, caller: Caller, reply: Reply, moment: Moment
@@ -169,12 +130,14 @@ class TransactionShard:
             transaction.check(request.producer)
             transaction.check_idle()
         except Refused as refused:
+            self._note(request.transactional_id, notes.refused(request, refused.code, caller))
             return respond(refused.code)
         known = transaction.known
         if known.is_ongoing and known.partitions.issuperset(request.partitions):
             return respond(ErrorCode.NONE)
         after_it = after.with_partitions(known, request.partitions, moment.wall_ms)
-        return self._write(transaction, after_it, respond)
+        note = notes.extended(known, after_it, caller)
+        return self._write(transaction, after_it, note, respond)
 
     def missing_partitions(
         self,
@@ -208,27 +171,29 @@ class TransactionShard:
             if _is_ended(transaction.known.state, commits=request.commits):
                 return respond(ErrorCode.NONE)
         except Refused as refused:
+            self._note(request.transactional_id, notes.refused(request, refused.code, caller))
             return respond(refused.code)
         after_it = after.prepared(
             transaction.known, commits=request.commits, wall_ms=moment.wall_ms
         )
-        return self._prepare(transaction, after_it, respond)
+        note = notes.ended(transaction.known, request, caller, moment.wall_ms)
+        return self._prepare(transaction, after_it, note, respond)
 
-    def _abort(self, transaction: Transaction, then: Then) -> Sequence[Effect]:
+    def _abort(self, transaction: Transaction, note: Note, then: Then) -> Sequence[Effect]:
         """Abort an open transaction, and fence its producer."""
         after_it = after.fenced(transaction.known, self._moment.wall_ms)
-        return self._prepare(transaction, after_it, then)
+        return self._prepare(transaction, after_it, note, then)
 
     # The end of a transaction.
 
     def _prepare(
-        self, transaction: Transaction, after_it: Snapshot, then: Then
+        self, transaction: Transaction, after_it: Snapshot, note: Note, then: Then
     ) -> Sequence[Effect]:
         def decided(code: ErrorCode) -> list[Effect]:
             effects = list(then(code))
             return effects if code else [*effects, *self._mark(transaction)]
 
-        return self._write(transaction, after_it, decided)
+        return self._write(transaction, after_it, note, decided)
 
     def _mark(self, transaction: Transaction) -> Sequence[Effect]:
         """Begin to write the markers."""
@@ -260,9 +225,17 @@ class TransactionShard:
         transaction.unmarked.difference_update(partitions)
         return () if transaction.unmarked else self._complete(transaction)
 
+    def marker_refused(
+        self, markers: SendMarkers, where: TopicPartition, code: ErrorCode, moment: Moment
+    ) -> None:
+        """The leader of a partition does not write the marker, which stays missing."""
+        self._moment = moment
+        self._note(markers.transactional_id, notes.marker_refused(where, code))
+
     def _complete(self, transaction: Transaction) -> Sequence[Effect]:
         transaction.markers = None
         after_it = after.completed(transaction.known, self._moment.wall_ms)
+        note = notes.completed(transaction.known, self._moment.wall_ms)
 
         def then(code: ErrorCode) -> Sequence[Effect]:
             if code:
@@ -270,16 +243,24 @@ class TransactionShard:
                 transaction.wake_ms = self._moment.now_ms + RETRY_MS
             return ()
 
-        return self._write(transaction, after_it, then)
+        return self._write(transaction, after_it, note, then)
 
     # Administration.
 
     def describe(self, transactional_id: str) -> Transaction:
         """One transactional id.  Raises: Refused (TRANSACTIONAL_ID_NOT_FOUND)."""
         transaction = self._transactions.get(transactional_id)
-        if transaction is None or transaction.known.producer_epoch == NONE:
+        if transaction is None or not transaction.exists:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return transaction
+
+    def entries(self, transactional_id: str) -> list[JournalEntry]:
+        """The journal of a transactional id, or of one that has expired; the oldest entry first."""
+        return self._journals.entries(transactional_id, self._transactions.get(transactional_id))
+
+    def _note(self, transactional_id: str, note: Note) -> None:
+        transaction = self._transactions.get(transactional_id)
+        self._journals.note(transactional_id, transaction, note, self._moment.wall_ms)
 
     def listed(self, filters: Filters, wall_ms: int) -> Iterator[Transaction]:
         """The transactional ids that pass the filters."""
@@ -288,7 +269,7 @@ class TransactionShard:
             is_long = filters.duration_ms < 0 or wall_ms - known.start_ms > filters.duration_ms
             if (
                 is_long
-                and known.producer_epoch != NONE
+                and transaction.exists
                 and (filters.states is None or known.state.kafka_name in filters.states)
                 and (filters.producer_ids is None or known.producer_id in filters.producer_ids)
             ):
@@ -315,14 +296,18 @@ class TransactionShard:
         transaction.wake_ms = None
         state = transaction.known.state
         if state in PREPARED:
-            begin = self._mark if transaction.unmarked else self._complete
-            return begin(transaction)
+            if not transaction.unmarked:
+                return self._complete(transaction)
+            self._note(transactional_id, notes.resumed(transaction.known))
+            return self._mark(transaction)
         if transaction.pending is not None:  # the time is set when it has settled
             return ()
         if transaction.known.is_ongoing:
-            return self._abort(transaction, lambda code: ())
+            note = notes.timed_out(transaction.known, moment.wall_ms)
+            return self._abort(transaction, note, lambda code: ())
         if moment.wall_ms - transaction.known.update_ms >= self._settings().id_expiration_ms:
-            return self._write(transaction, after.expired(transaction.known), lambda code: ())
+            after_it = after.expired(transaction.known)
+            return self._write(transaction, after_it, notes.expired(), lambda code: ())
         self._set_wake(transaction, moment)
         return ()
 
@@ -345,8 +330,10 @@ class TransactionShard:
 
     # Records.
 
-    def _write(self, transaction: Transaction, after_it: Snapshot, then: Then) -> list[Effect]:
-        """Append a snapshot; it is the state once it is committed."""
+    def _write(
+        self, transaction: Transaction, after_it: Snapshot, note: Note, then: Then
+    ) -> list[Effect]:
+        """Append a snapshot; once it is committed, it is the state and the note is true."""
         transaction.pending = after_it.state
         written = self._moment
 
@@ -357,11 +344,15 @@ class TransactionShard:
                 if not transaction.known.is_ongoing or not after_it.is_ongoing:
                     transaction.wake_ms = None
                 transaction.known = after_it
+            self._note(
+                transaction.transactional_id,
+                note if is_committed else notes.not_stored(after_it, code),
+            )
             if after_it.state is TransactionState.DEAD and is_committed:
                 self._transactions.pop(transaction.transactional_id, None)
             elif transaction.wake_ms is None:
                 self._set_wake(transaction, written)
-            return then(ErrorCode.NONE if is_committed else group_code_of(code))
+            return then(ErrorCode.NONE if is_committed else coordinator_code_of(code))
 
         return [AppendRecords([after_it.record(transaction.transactional_id)], settled)]
 
@@ -370,12 +361,14 @@ class TransactionShard:
         if record.value is None:
             self._transactions.pop(record.transactional_id, None)
             return
-        transaction = Transaction(record.transactional_id, snapshot_of(record.value))
-        self._transactions[record.transactional_id] = transaction
+        self._transactions[record.transactional_id] = Transaction(
+            record.transactional_id, snapshot_of(record.value), is_loaded=True
+        )
 
     def loaded(self, moment: Moment) -> None:
         """All records have been read: go on where the coordinator before has ended."""
         self._moment = moment
+        self._journals.loaded(moment.wall_ms)
         for transaction in self._transactions.values():
             if transaction.known.state in PREPARED:
                 transaction.pending = _COMPLETE[transaction.known.state]
@@ -387,6 +380,7 @@ class TransactionShard:
     def unload(self) -> Sequence[Effect]:
         """Another broker leads now; waiting clients were told when their appends were given up."""
         self._transactions.clear()
+        self._journals.forget()
         return ()
 
     def set_clocks(self, key: str, moment: Moment) -> None:
@@ -396,11 +390,7 @@ class TransactionShard:
     def settled(self, key: str) -> None:
         """Forget a transactional id whose first record was refused."""
         transaction = self._transactions.get(key)
-        if (
-            transaction is not None
-            and transaction.pending is None
-            and transaction.known.producer_epoch == NONE
-        ):
+        if transaction is not None and transaction.pending is None and not transaction.exists:
             del self._transactions[key]
 
     def _found(self, transactional_id: str) -> Transaction:

@@ -36,6 +36,7 @@ class Snapshot(NamedTuple):
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NONE
+    """Of the last transaction; in the state Empty it is not in the records."""
     update_ms: int = NONE
     last_producer_id: int = NONE
     """The producer id before this one, if its epochs were exhausted; not in the records."""
@@ -65,7 +66,7 @@ class Snapshot(NamedTuple):
             transaction_status=self.state,
             transaction_partitions=partitions,
             transaction_last_update_timestamp_ms=self.update_ms,
-            transaction_start_timestamp_ms=self.start_ms,
+            transaction_start_timestamp_ms=NONE if partitions is None else self.start_ms,
         )
         return TransactionRecord(transactional_id, value)
 
@@ -109,7 +110,6 @@ def initialized(
         state=next_state(known.state, Event.PRODUCER_INITIALIZED),
         timeout_ms=timeout_ms,
         partitions=frozenset(),
-        start_ms=NONE,
         update_ms=wall_ms,
         last_producer_id=known.producer_id,
         last_producer_epoch=NONE,

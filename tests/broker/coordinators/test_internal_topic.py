@@ -3,7 +3,7 @@
 from functools import partial
 
 from odradek.broker.coordination.znodes import TopicAssignment, topic_path
-from odradek.broker.core.groups.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of
 from odradek.broker.core.topic_names import GROUP_OFFSETS_TOPIC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest

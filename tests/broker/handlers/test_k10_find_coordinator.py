@@ -1,6 +1,6 @@
 import pytest
 
-from odradek.broker.core.groups.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of
 from odradek.broker.member.metadata import TopicInfo
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import MetadataRequest

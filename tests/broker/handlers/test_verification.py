@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.core.effects import Producer
 from odradek.broker.transactions.verifier import Question
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
@@ -147,7 +148,7 @@ async def test_the_connection_waits_for_another_broker_s_word(broker: RunningBro
     coordinator = Elsewhere(broker)
     writing = asyncio.create_task(write(client, producer))
     await until(lambda: bool(coordinator.questions))
-    assert coordinator.questions == [Question("x", producer, ("t", 0))]
+    assert coordinator.questions == [Question("x", Producer(*producer), ("t", 0))]
     await other.append("t", batch_of(b"meanwhile"))
     coordinator.answer.set_result(ErrorCode.NONE)
     result = await writing
@@ -175,6 +176,46 @@ async def test_what_another_broker_may_say(
     Elsewhere(broker).answer.set_result(answer)
     assert (await write(client, producer)).error_code == code
     assert log_end(broker) == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ABORTABLE, IN_NO_STATE),
+    ],
+)
+@on_broker(SETTINGS, both=False)
+async def test_what_another_broker_may_say_of_offsets(
+    broker: RunningBroker, answer: ErrorCode, code: ErrorCode
+) -> None:
+    client = await broker.client()
+    producer = await begin(broker, client)
+    Elsewhere(broker).answer.set_result(answer)
+    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
+    request.transactional_id = "x"
+    assert (await client.ask(request, 3)).topics[0].partitions[0].error_code == code
+
+
+@on_broker(SETTINGS, both=False)
+async def test_batches_keep_their_order_when_the_first_is_not_verified(
+    broker: RunningBroker,
+) -> None:
+    """The partition does not know the producer, and would take any sequence."""
+    client = await broker.client()
+    producer = await begin(broker, client)
+    coordinator = Elsewhere(broker)
+    coordinator.answer.set_result(ErrorCode.NETWORK_EXCEPTION)
+    assert (await write(client, producer)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.answer = asyncio.get_running_loop().create_future()
+    coordinator.answer.set_result(ErrorCode.NONE)
+    later = await write(client, producer, sequence=1)
+    assert later.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await write(client, producer)).error_code == 0
+    assert (await write(client, producer, sequence=1)).error_code == 0
 
 
 @on_broker(SETTINGS, both=False)

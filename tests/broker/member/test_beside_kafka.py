@@ -71,7 +71,7 @@ async def test_what_it_does_not_do_is_said_once(
     async with running(tmp_path, settings_of(kafka)):
         await until(lambda: said(), "it says nothing")
     assert len(said()) == 1
-    assert "transactions" in said()[0]
+    assert "client quotas" in said()[0]
 
 
 @pytest.mark.java

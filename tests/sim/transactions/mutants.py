@@ -9,9 +9,11 @@ from odradek.broker.core.effects import Effect, Producer
 from odradek.broker.core.moment import Moment
 from odradek.broker.core.transactions import shard, transaction
 from odradek.broker.core.transactions.markers import SendMarkers
-from odradek.broker.core.transactions.shard import Transaction, TransactionShard
+from odradek.broker.core.transactions.notes import Note
+from odradek.broker.core.transactions.shard import TransactionShard
 from odradek.broker.core.transactions.states import TransactionState
 from odradek.broker.core.transactions.transaction import Snapshot, prepared
+from odradek.broker.core.transactions.transactional_id import Transaction
 from odradek.protocol.errors import ErrorCode, Refused
 from tests.sim.mutating import Mutants, put
 
@@ -43,8 +45,10 @@ def _forget_to_fence(patches: ExitStack) -> None:
 def _answer_before_it_is_committed(patches: ExitStack) -> None:
     """The answer to an EndTxn goes out with the append."""
 
-    def prepare(self: TransactionShard, of: Transaction, after_it: Snapshot, then: Any) -> Any:
-        effects = before(self, of, after_it, lambda code: ())
+    def prepare(
+        self: TransactionShard, of: Transaction, after_it: Snapshot, note: Note, then: Any
+    ) -> Any:
+        effects = before(self, of, after_it, note, lambda code: ())
         return [*effects, *then(ErrorCode.NONE)]
 
     before = put(patches, TransactionShard, "_prepare", prepare)
@@ -54,8 +58,10 @@ def _answer_before_it_is_committed(patches: ExitStack) -> None:
 def _take_effect_before_it_is_committed(patches: ExitStack) -> None:
     """What is appended is the state at once."""
 
-    def write(self: TransactionShard, of: Transaction, after_it: Snapshot, then: Any) -> Any:
-        effects = before(self, of, after_it, then)
+    def write(
+        self: TransactionShard, of: Transaction, after_it: Snapshot, note: Note, then: Any
+    ) -> Any:
+        effects = before(self, of, after_it, note, then)
         of.known = after_it
         return effects
 

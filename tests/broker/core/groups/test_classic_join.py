@@ -226,7 +226,7 @@ def test_the_clients_reason_is_in_the_journal() -> None:
     (a,) = run.stable("a")
     run.join("a", a, reason="topics changed")
     entries = [entry for entry in run.group.journal.entries() if "topics changed" in entry.reason]
-    assert [(entry.event, entry.member_id) for entry in entries] == [
+    assert [(entry.event, entry.who) for entry in entries] == [
         ("joined", a),
         ("rebalance", ""),
     ]

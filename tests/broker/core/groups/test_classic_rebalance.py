@@ -116,7 +116,7 @@ def test_if_the_leader_does_not_come_back_another_one_leads() -> None:
     run.tick(60_000)
     assert join.now.leader == b
     assert a not in run.group.roster.members
-    leaders = [e.member_id for e in run.group.journal.entries() if e.event == "generation"]
+    leaders = [e.who for e in run.group.journal.entries() if e.event == "generation"]
     assert leaders == [a, a, b]
 
 
@@ -130,7 +130,7 @@ def test_a_pending_member_holds_the_generation_back_until_its_session_ends() -> 
     run.tick(1)
     assert join.now.generation_id == 2
     assert run.join("b", pending).code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert [e.member_id for e in run.group.journal.entries() if e.event == "timed-out"] == [pending]
+    assert [e.who for e in run.group.journal.entries() if e.event == "timed-out"] == [pending]
 
 
 def test_a_static_member_that_does_not_come_back_stays_until_its_session_ends() -> None:

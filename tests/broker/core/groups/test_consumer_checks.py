@@ -157,7 +157,7 @@ def test_a_group_without_members_is_described_empty() -> None:
 
 def test_the_journal_tells_the_story() -> None:
     run = two_members()
-    events = [(entry.event, entry.member_id) for entry in run.group.journal.entries()]
+    events = [(entry.event, entry.who) for entry in run.group.journal.entries()]
     assert events[:5] == [
         ("joined", "a"),
         ("subscribed", "a"),
@@ -174,7 +174,7 @@ def test_the_journal_tells_the_story() -> None:
         "group epoch 4: member a subscribes to something else",
     ]
     run.join("b", instance_id="j")
-    joins = [(e.member_id, e.reason) for e in run.group.journal.entries() if e.event == "joined"]
+    joins = [(e.who, e.reason) for e in run.group.journal.entries() if e.event == "joined"]
     assert joins == [
         ("a", "new member as instance i"),
         ("b", "new member"),

@@ -203,7 +203,7 @@ def test_a_member_that_sends_no_heartbeat_is_fenced() -> None:
     assert list(run.group.state.members) == ["b"]
     assert run.group.state.group_epoch == 4
     last = [entry for entry in run.group.journal.entries() if entry.event == "fenced"][-1]
-    assert (last.member_id, "session timeout" in last.reason) == ("a", True)
+    assert (last.who, "session timeout" in last.reason) == ("a", True)
 
 
 def test_a_member_that_does_not_give_up_its_partitions_is_fenced() -> None:

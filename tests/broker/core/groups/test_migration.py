@@ -7,7 +7,7 @@ import pytest
 from odradek.broker.core.groups.classic_state import ClassicState
 from odradek.broker.core.groups.consumer_member import MemberState, member_record, partitions_of
 from odradek.broker.core.groups.consumer_state import GroupState
-from odradek.broker.core.groups.journal import JournalEntry
+from odradek.broker.core.journal import JournalEntry
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import classic as classic_records
 from odradek.protocol.group_records.consumer import ClassicMemberMetadata, ClassicProtocol

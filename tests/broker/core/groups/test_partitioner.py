@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.core.groups.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple
 from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect, Producer
 from odradek.broker.core.moment import Moment
 from odradek.broker.core.partition_state import TopicPartition
+from odradek.broker.core.transactions.journals import Journals
 from odradek.broker.core.transactions.markers import SendMarkers
 from odradek.broker.core.transactions.requests import AddPartitions, EndTransaction, InitProducer
 from odradek.broker.core.transactions.settings import TransactionSettings
-from odradek.broker.core.transactions.shard import Transaction, TransactionShard
+from odradek.broker.core.transactions.shard import TransactionShard
 from odradek.broker.core.transactions.transaction import Snapshot, snapshot_of
+from odradek.broker.core.transactions.transactional_id import Transaction
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.transaction_records import TransactionRecord, decode_record, encode_record
 
@@ -63,10 +65,11 @@ class Running:
         self.sent: list[SendMarkers] = []
         """Markers that are to be written."""
         self.next_id = 1_000
+        self.journals = Journals()
         self.shard = self._made()
 
     def _made(self) -> TransactionShard:
-        return TransactionShard(0, lambda: self.settings)
+        return TransactionShard(0, lambda: self.settings, self.journals)
 
     @property
     def moment(self) -> Moment:

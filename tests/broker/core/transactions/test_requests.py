@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from odradek.broker.core.effects import Producer
-from odradek.broker.core.transactions.shard import Transaction
 from odradek.broker.core.transactions.states import PREPARED, TransactionState
 from odradek.broker.core.transactions.transaction import Snapshot
+from odradek.broker.core.transactions.transactional_id import Transaction
 from odradek.protocol.errors import ErrorCode
 from tests.support.traces import check_trace
 

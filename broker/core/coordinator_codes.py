@@ -1,8 +1,10 @@
-"""Error codes for clients if the records of a group or its offsets could not be appended."""
+"""Error codes for clients if a coordinator's records could not be appended."""
+
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 
-_UNAVAILABLE = frozenset(
+_UNAVAILABLE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -10,8 +12,8 @@ _UNAVAILABLE = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-_TOO_LARGE = frozenset(
+_ELSEWHERE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+_TOO_LARGE: Final = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -20,8 +22,8 @@ _TOO_LARGE = frozenset(
 )
 
 
-def group_code_of(code: ErrorCode) -> ErrorCode:
-    """The client's error code if the records of its group were refused with `code`."""
+def coordinator_code_of(code: ErrorCode) -> ErrorCode:
+    """The client's error code if the records were refused with `code`."""
     if code in _UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code in _ELSEWHERE:
@@ -33,4 +35,4 @@ def offset_code_of(code: ErrorCode) -> ErrorCode:
     """The client's error code if the records of its offsets were refused with `code`."""
     if code == ErrorCode.REQUEST_TIMED_OUT:
         return code
-    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else group_code_of(code)
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else coordinator_code_of(code)
