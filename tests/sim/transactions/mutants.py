@@ -164,15 +164,18 @@ def _serve_any_epoch(patches: ExitStack) -> None:
 def _do_not_try_again(patches: ExitStack) -> None:
     """If the record of a complete transaction is refused, nobody writes it later."""
 
-    def complete(self: TransactionShard, of: Transaction) -> list[Effect]:
-        of.markers = None
-        return self._write(of, transaction.completed(of.known, self._moment.wall_ms), nothing_more)
+    def complete(self: TransactionShard, of: Transaction) -> Sequence[Effect]:
+        (append,) = before(self, of)
 
-    put(patches, TransactionShard, "_complete", complete)
+        def then(code: ErrorCode) -> Sequence[Effect]:
+            effects: Sequence[Effect] = append.then(code)
+            if code:
+                of.pending = None
+            return effects
 
+        return [append._replace(then=then)]
 
-def nothing_more(code: ErrorCode) -> Sequence[Effect]:
-    return ()
+    before = put(patches, TransactionShard, "_complete", complete)
 
 
 @MUTANTS.add
