@@ -78,7 +78,7 @@ async def _result(
 
 
 def _refusals(partitions: Sequence[TopicPartition], call: Call, node: Node) -> Codes | None:
-    """Codes if some of the partitions do not exist or are not for clients: none is added, or looked for."""
+    """Codes if some partitions do not exist or are not for clients: then none is added."""
     codes = {key: _code_of(key, call, node) for key in partitions}
     if not any(codes.values()):
         return None

@@ -15,7 +15,6 @@ from odradek.protocol.messages.k28_txn_offset_commit import (
 )
 from odradek.protocol.schema import Message
 
-from ..core.coordinator_codes import offset_code_of
 from ..core.effects import Producer
 from ..core.groups.offsets_answers import refuse_txn_commit, there_in
 from ..core.groups.shard import Shard

@@ -21,7 +21,6 @@ OLD_FORMAT: Final = (
     "Formats before batches are not kept: Produce 0-2 and ListOffsets 0 are not theirs."
 )
 TWICE: Final = "The same thing named twice in one request, which no client does."
-NO_TRANSACTIONS: Final = "Transactions are not served yet."
 IDS: Final = "Topic ids in answers: we know one where Kafka does not look, or the other way round."
 AS_SENT: Final = "Recompressed records keep their bytes; Kafka writes each of them anew."
 SETTINGS: Final = (
@@ -44,8 +43,6 @@ ALLOWED: Final = (
     Rule("produce_batch_faults", r"^(length less|key size -2|header key not utf-8)", STRICTER),
     Rule("produce_batch_faults", r"^(first delta 1|deltas \d \d)", STRICTER),
     Rule("produce_batch_faults", r"^(codec \d.*|record length overflows): \.", ACCIDENT),
-    Rule("produce_batch_faults", r"^transactional: ", NO_TRANSACTIONS),
-    Rule("transactional_batches", r"^v\d+: .*(error_code: ours 87|log_start)", NO_TRANSACTIONS),
     Rule(
         "produce_timestamps",
         r"append flag, gzip v\d+ log: .*(crc|max_timestamp)",

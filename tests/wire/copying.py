@@ -116,16 +116,12 @@ class Reader(Background):
     def __init__(self, servers: str, partitions: int) -> None:
         super().__init__("reader")
         self.found: list[list[int]] = [[] for _ in range(partitions)]
-        self._consumer = Consumer(
-            librdkafka(
-                servers,
-                **{
-                    "group.id": "reader",
-                    "isolation.level": "read_committed",
-                    "reconnect.backoff.max.ms": 100,
-                },
-            )
-        )
+        settings: dict[str, str | int] = {
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "reconnect.backoff.max.ms": 100,
+        }
+        self._consumer = Consumer(librdkafka(servers, **settings))
         self._consumer.assign([TopicPartition(TARGET, p, 0) for p in range(partitions)])
 
     @property

@@ -33,7 +33,10 @@ class Transactional(Protocol):
 
 class Librdkafka:
     def __init__(self, servers: str, transactional_id: str, timeout_ms: int) -> None:
-        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        settings: dict[str, str | int] = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+        }
         self._servers = servers
         self._producer = confluent_kafka.Producer(librdkafka(servers, **settings))
         self._producer.init_transactions(30)

@@ -182,8 +182,8 @@ async def test_markers_by_hand(broker: RunningBroker) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await codes(peer, write_markers(producer.identity, "none", 0)) == [unknown]
     assert await codes(peer, write_markers(producer.identity, TOPIC, 7, -1)) == [unknown] * 2
-    older = write_markers((producer_id, epoch - 1), TOPIC, 0, commits=False)
-    assert await codes(peer, older) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    negative = write_markers((producer_id, epoch - 1), TOPIC, 0, commits=False)
+    assert await codes(peer, negative) == [ErrorCode.INVALID_REQUEST]
     assert await committed(peer) == ([], [])
     abort = write_markers(producer.identity, TOPIC, 0, commits=False, coordinator_epoch=0)
     assert await codes(peer, abort) == [0]

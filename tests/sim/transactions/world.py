@@ -260,7 +260,9 @@ class World(Running):
                 continue
             assert transaction is not None, f"{key} is forgotten"
             known = transaction.known
-            assert known._replace(last_producer_id=-1, last_producer_epoch=-1) == said
+            start_ms = -1 if known.state is TransactionState.EMPTY else known.start_ms
+            recorded = known._replace(last_producer_id=-1, last_producer_epoch=-1)
+            assert recorded._replace(start_ms=start_ms) == said
             is_pending = key in waiting or said.state in PREPARED
             assert (transaction.pending is not None) is is_pending, (known, transaction.pending)
 
