@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from odradek.broker.core.effects import Effect, Producer
 from odradek.broker.core.moment import Moment
-from odradek.broker.core.transactions import shard, transaction
+from odradek.broker.core.transactions import notes, shard, transaction
 from odradek.broker.core.transactions.markers import SendMarkers
 from odradek.broker.core.transactions.notes import Note
 from odradek.broker.core.transactions.shard import TransactionShard
@@ -166,7 +166,9 @@ def _do_not_try_again(patches: ExitStack) -> None:
 
     def complete(self: TransactionShard, of: Transaction) -> list[Effect]:
         of.markers = None
-        return self._write(of, transaction.completed(of.known, self._moment.wall_ms), nothing_more)
+        after_it = transaction.completed(of.known, self._moment.wall_ms)
+        note = notes.completed(of.known, self._moment.wall_ms)
+        return self._write(of, after_it, note, nothing_more)
 
     put(patches, TransactionShard, "_complete", complete)
 
