@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from odradek.broker.core.groups.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of
 from odradek.broker.core.topic_names import TRANSACTION_STATE_TOPIC
 from odradek.broker.core.transactions.states import PREPARED, TransactionState
 from odradek.protocol.messages.k65_describe_transactions import DescribeTransactionsRequest
