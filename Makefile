@@ -94,6 +94,8 @@ SOAK_transcript := tests/cli/transcript
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))
+SOAK_transactions := tests/cluster/test_transaction_kills.py $(addprefix tests/wire/test_, \
+	transactions.py transactions_kill.py streams.py)
 SOAK_image   := tests/docker
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
 	tests/wire/test_transactions_against_kafka.py tests/wire/test_compaction_against_kafka.py \

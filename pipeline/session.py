@@ -156,7 +156,7 @@ def settings_for(
     if needs_kafka and needs_download(spark, jars, packages):
         settings["spark.jars.packages"] = ",".join([*packages, spark.package])
         logger.info(
-            "connector package=%s (downloaded once; use --jars to avoid the download)",
+            "connector package=%s (Ivy downloads it, unless it has it; use --jars to avoid that)",
             spark.package,
         )
     return settings

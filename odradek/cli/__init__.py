@@ -2,7 +2,7 @@
 
 Each command is a module that is imported when it is called, so that starting a broker does not
 import a Kafka client.  Exit codes: 0 done, 1 failed (one sentence on stderr), 2 wrong usage, 3
-timed out with fewer records than requested.
+timed out with fewer records than requested, 130 ended by Ctrl-C.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ import click
 
 from odradek import __version__
 
-from .commands import LazyGroup
+from .commands import Program
 
 COMMANDS: Final = {
     "serve": "Run a broker.",
@@ -37,7 +37,7 @@ EPILOG: Final = "Commands with -b work against any Kafka broker, those with --da
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Program,
     table=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -147,7 +147,7 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="NAME=VALUE",
         multiple=True,
         callback=parse_pairs,
-        help="One of them, such as security.protocol=SSL; may be repeated.",
+        help="A single property, such as security.protocol=SSL; may be repeated.",
     )
     @click.option("-v", "--verbose", is_flag=True, help="Show the client library's log on stderr.")
     @functools.wraps(command)

@@ -86,6 +86,20 @@ class LazyGroup(Group):
         ] + click.Command.shell_complete(self, ctx, incomplete)
 
 
+class Program(LazyGroup):
+    """The group of all commands.  Ctrl-C ends those that take no care of it with exit code 130."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's, which ends them with exit code 1, as if they had failed."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            from .signals import EXIT_INTERRUPTED  # serve starts without it
+
+            click.echo(err=True)  # behind the ^C of the terminal
+            ctx.exit(EXIT_INTERRUPTED)
+
+
 def command(name: str | None = None, **rest: Any) -> Callable[[Callable[..., Any]], Command]:
     """As click.command, for commands outside a group."""
     return click.command(name, cls=Command, **rest)

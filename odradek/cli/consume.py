@@ -23,7 +23,7 @@ from .progress import progress
 from .reading import Filter, Goal, Reading
 from .records import Headers, record_to_json
 from .signals import EXIT_INTERRUPTED, interruptible
-from .tables import discard_stdout
+from .tables import count_of, discard_stdout
 
 # Its queue once full, librdkafka fetches again only after this time: a second by default.
 REFILL_MS: Final = 10
@@ -60,7 +60,9 @@ class Wanted:
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o earliest.")
 @click.option(
-    "--until", type=click.Choice(["now"]), help="Stop at the end that the log has at the start."
+    "--until",
+    type=click.Choice(["now"]),
+    help="Stop at the end of the log as it is when the command starts.",
 )
 @click.option(
     "--tail", type=click.IntRange(0), metavar="N", help="The last N of each partition: -o -N:end."
@@ -155,6 +157,8 @@ def consume(
             )
             total = _begin(reading, wanted)
             code = _run(reading, total)
+            if code == EXIT_TIMED_OUT:
+                _say(f"not in {timeout_s:g} s: {_missing(reading.goal)}")
     finally:
         consumer.close()
     sys.exit(code)
@@ -213,6 +217,13 @@ def _run(reading: Reading, total: int | None) -> int:
     if goal.reached or goal.endless:
         return 0
     return EXIT_INTERRUPTED if reading.stop.is_set() else EXIT_TIMED_OUT
+
+
+def _missing(goal: Goal) -> str:
+    if goal.count is not None:
+        return f"{goal.written} of {goal.count} records"
+    unread = count_of(len(goal.open_partitions), "partition")
+    return f"{count_of(goal.written, 'record')}, and {unread} not read to the STOP"
 
 
 def _choose(

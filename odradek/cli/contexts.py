@@ -67,7 +67,8 @@ class Contexts:
         if name is None:
             return {}
         if name not in self.by_name:
-            raise CommandError(f"there is no context {name!r}{near(name, self.by_name)}")
+            hint = near(name, self.by_name) if self.by_name else ": no configuration file has any"
+            raise CommandError(f"there is no context {name!r}{hint}")
         return self.by_name[name].properties()
 
 

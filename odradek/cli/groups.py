@@ -1,6 +1,6 @@
 """`odradek groups`: the commands list, describe, reset-offsets, delete, delete-offsets, explain."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -38,6 +38,11 @@ STATES: Final = (
     "Dead",
 )
 TYPES: Final = ("classic", "consumer", "share", "streams")
+_WHY_NOT_DELETED: Final[Mapping[int, str]] = {
+    ErrorCode.NON_EMPTY_GROUP: "has members",
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
+}
+_NONE: Final = ": nothing was deleted"
 STATES_FIRST: Final = 4  # ListGroups: KIP-518
 TYPES_FIRST: Final = 5  # KIP-848
 
@@ -135,7 +140,8 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
             if code == ErrorCode.NONE:
                 click.echo(f"deleted {name}", err=True)
             elif not (if_exists and code == ErrorCode.GROUP_ID_NOT_FOUND):
-                refused.append(f"{name}: {error_name(code)}")
+                reason = _WHY_NOT_DELETED.get(code, "refused")
+                refused.append(f"{name} {reason} ({error_name(code)})")
     if refused:
         raise CommandError(f"not deleted: {', '.join(refused)}")
 
@@ -167,9 +173,9 @@ def delete_offsets(
             )
         }
         if missing := sorted(str(p) for p in chosen - committed.keys()):
-            raise CommandError(f"{name} has committed nothing for {', '.join(missing)}")
+            raise CommandError(f"{name} has committed nothing for {', '.join(missing)}{_NONE}")
         if bare := sorted({t for t, _ in topics} - {p.topic for p in chosen}):
-            raise CommandError(f"{name} has committed nothing for {', '.join(bare)}")
+            raise CommandError(f"{name} has committed nothing for {', '.join(bare)}{_NONE}")
         _delete_offsets(brokers, name, sorted(chosen))
 
 

@@ -178,10 +178,8 @@ def _within(
         case "from-end":
             return max(low, high - position.number)
     if not low <= position.number <= high:
-        warn(
-            f"{partition[0]}-{partition[1]} holds offsets {low} to {high}: taking the nearest"
-            f" to {position.number}"
-        )
+        edge = f"starts at offset {low}" if position.number < low else f"ends at offset {high}"
+        warn(f"{partition[0]}-{partition[1]} {edge}: taking that instead of {position.number}")
     return min(max(position.number, low), high)
 
 

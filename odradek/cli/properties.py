@@ -77,7 +77,8 @@ def read_properties(path: str | Path) -> dict[str, str]:
     try:
         given = parse_properties(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise CommandError(f"{path} can't be read as a properties file: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error  # without the path again
+        raise CommandError(f"{path} can't be read as a properties file: {reason}") from None
     try:
         return canonical(given)
     except ValueError as error:

@@ -134,7 +134,7 @@ def reset_offsets(
         executed = execute and len(new) == len(moves)
         codes = _commit(brokers, name, new) if executed else {}
     _show(name, moves, codes, executed, as_json)
-    if not execute and not as_json:
+    if not execute and not as_json and len(new) == len(moves):
         click.echo("dry run: nothing was changed, --execute does it", err=True)
     _raise_failed(moves, codes)
 

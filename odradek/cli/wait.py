@@ -39,10 +39,10 @@ timeout_option = click.option(
 
 @group()
 def wait() -> None:
-    """Return once a broker, a topic, a group or the end of a lag is there.
+    """Wait until a broker, a topic or a group is ready, or a group has no lag.
 
-    While no broker answers, it goes on trying.  Exit codes: 0 there, 3 not in time, with what is
-    missing on stderr.
+    While no broker answers, the command keeps trying.  Exit codes: 0 ready, 3 timed out; stderr
+    then says what is missing.
     """
 
 

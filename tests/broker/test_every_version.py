@@ -40,6 +40,7 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "EndTxn": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     "TxnOffsetCommit": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     "DescribeTransactions": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    "DescribeTransactionJournal": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 

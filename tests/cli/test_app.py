@@ -79,6 +79,16 @@ def test_nonsense_gets_no_suggestion() -> None:
     assert "Did you mean" not in result.output
 
 
+def test_ctrl_c_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def waits() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "get_command", lambda *_: waits)
+    result = CliRunner().invoke(main, ["wait"])
+    assert (result.exit_code, result.output) == (130, "\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"]])
 def test_help_and_serve_import_no_client_library(arguments: list[str]) -> None:

@@ -101,6 +101,8 @@ def test_a_working_directory_that_was_deleted(
 def test_without_any_file_it_is_this_machine(home: Path) -> None:
     (home / "config" / "odradek" / "config.toml").unlink()
     assert servers() == "localhost:9092"
+    with pytest.raises(CommandError, match="no context 'dev': no configuration file has any"):
+        servers(context="dev")
 
 
 def test_what_is_wrong_with_a_file_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,15 @@ def test_offsets_of_a_position(position: Position, full: int, short: int, warned
     assert len(warnings) == warned
 
 
+def test_a_position_outside_the_log_names_the_nearer_end() -> None:
+    warnings: list[str] = []
+    find_offsets(look_up, Range(Position("offset", 7)), warnings.append)
+    assert warnings == [
+        "t-0 starts at offset 10: taking that instead of 7",
+        "t-1 ends at offset 3: taking that instead of 7",
+    ]
+
+
 def test_offsets_of_a_stop() -> None:
     found = find_offsets(look_up, Range(Position("from-end", 5), at(5)), print)
     assert found == {FULL: Offsets(15, 15), SHORT: Offsets(0, 3)}

@@ -78,7 +78,9 @@ def test_a_file_of_a_java_client(tmp_path: Path) -> None:
     file.write_text("# mine\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n")
     found = read_properties(file)
     assert found == {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-    with pytest.raises(CommandError, match=r"missing can't be read as a properties file"):
+    with pytest.raises(
+        CommandError, match=r"can't be read as a properties file: No such file or dir"
+    ):
         read_properties(tmp_path / "missing")
 
 

@@ -99,7 +99,7 @@ def test_where_to_start(run: Run, topic: str) -> None:
         assert [int(line) for line in consumed.stdout.split()] == list(expected), where
     beyond = run("consume", topic, "-o", "99", "--until", "now", "-p", "0")
     assert (beyond.returncode, beyond.stdout) == (0, b"")
-    assert b"holds offsets 0 to 10" in beyond.stderr
+    assert b"ends at offset 10: taking that instead of 99" in beyond.stderr
 
 
 def test_count_is_exact_and_timeout_is_exit_code_3(run: Run, topic: str) -> None:
@@ -108,6 +108,7 @@ def test_count_is_exact_and_timeout_is_exit_code_3(run: Run, topic: str) -> None
     assert (enough.returncode, enough.stdout) == (0, b"1\n2\n3\n")
     too_few = consumed_for_a_time(run, topic, "-n", "5")
     assert (too_few.returncode, too_few.stdout) == (3, b"1\n2\n3\n4\n")
+    assert too_few.stderr.endswith(b" s: 4 of 5 records\n")
     no_goal = consumed_for_a_time(run, topic)
     assert (no_goal.returncode, no_goal.stdout) == (0, b"1\n2\n3\n4\n")
 

@@ -1,8 +1,9 @@
 """Apache Kafka's jars, fetched once with Maven into `.cache/jars/<version>/`.
 
-`python -m tests.kafka.jars` fetches all of them and prints where they are. What is fetched stands
-in `pom-3.9.xml` and `pom-4.3.xml`; Maven gets a repository folder of its own, because a half-filled
-`~/.m2` (poms without jars) would make Spark's resolver fail later.
+`python -m tests.kafka.jars` fetches those of both versions and prints where they are; those of
+Kafka Streams are fetched by the test that needs them. What is fetched stands in `pom-*.xml`. Maven
+gets a repository folder of its own, because a half-filled `~/.m2` (poms without jars) would make
+Spark's resolver fail later.
 """
 
 import hashlib
@@ -17,8 +18,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache"
-POMS: Final = {"3.9.2": "pom-3.9.xml", "4.3.1": "pom-4.3.xml"}
-VERSIONS: Final = tuple(POMS)
+VERSIONS: Final = ("3.9.2", "4.3.1")
+STREAMS: Final = "streams-3.9.2"
+POMS: Final = {
+    "3.9.2": "pom-3.9.xml",
+    "4.3.1": "pom-4.3.xml",
+    STREAMS: "pom-streams-3.9.xml",
+}
 STAMP: Final = ".complete"
 
 
@@ -87,7 +93,7 @@ def _copy_dependencies(version: str, target: Path) -> None:
         "dependency:copy-dependencies",
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0 or not any(target.glob("kafka_2.13-*.jar")):
+    if done.returncode != 0 or not any(target.glob("kafka*.jar")):
         tail = "\n".join(done.stdout.splitlines()[-15:])
         raise JarsMissing(f"Maven could not fetch Kafka {version}:\n{tail}")
 
@@ -96,7 +102,7 @@ def main(versions: Sequence[str]) -> int:
     """Fetch the named versions, or all; print one line each."""
     for version in versions or VERSIONS:
         if version not in POMS:
-            print(f"unknown version {version}; there are {', '.join(VERSIONS)}", file=sys.stderr)
+            print(f"unknown version {version}; there are {', '.join(POMS)}", file=sys.stderr)
             return 2
         try:
             folder = fetch(version)

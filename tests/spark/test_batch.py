@@ -12,6 +12,7 @@ from tests.spark.rows import assert_exactly, assert_gapless, total
 from tests.spark.warm import WarmSpark
 from tests.support.brokers import NewTopicName
 from tests.wire.servers import Server
+from tests.wire.transactional import TIMEOUT_MS, Librdkafka
 
 JOBS = "tests.spark.jobs"
 ROW_COUNT = 100_000
@@ -266,3 +267,22 @@ def test_every_field_arrives(
         }
         for number, value in enumerate(values)
     ]
+
+
+def test_committed_records_only(
+    warm_spark: WarmSpark, server: Server, new_topic: NewTopicName
+) -> None:
+    topic = new_topic("transactions", partitions=1)
+    producer = Librdkafka(server.bootstrap_servers, topic, TIMEOUT_MS)
+    for value in ("first", "aborted", "second", "open"):
+        producer.begin()
+        producer.send(topic, value)
+        if value != "open":
+            (producer.abort if value == "aborted" else producer.commit)()
+    rows = warm_spark.run(
+        f"{JOBS}.batch.read_rows",
+        servers=server.bootstrap_servers,
+        options={"subscribe": topic, "kafka.isolation.level": "read_committed"},
+    )
+    assert [bytes.fromhex(row["value"]) for row in rows] == [b"first", b"second"]
+    producer.abort()

@@ -37,7 +37,6 @@ PRODUCER: Final[Settings] = {
     # After a rebootstrap librdkafka 2.16 waits for the group's coordinator at a broker that it has
     # dropped, and commits no offset in a transaction any more.
     "metadata.recovery.strategy": "none",
-    "transaction.timeout.ms": 10_000,
     "linger.ms": 0,
     "reconnect.backoff.max.ms": 100,
 }

@@ -5,29 +5,22 @@ all the time has seen the same, and the group's offsets are at the end.
 """
 
 import random
-import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka.java import command_line
-from tests.lab.background import Background
 from tests.support.brokers import create_topic
 from tests.support.killing import Workload
 from tests.support.waiting import until
-from tests.wire.clients import Settings, librdkafka
+from tests.wire.client_process import ClientProcess
+from tests.wire.clients import librdkafka
+from tests.wire.committed import CommittedReader, read_committed
 from tests.wire.servers import Server
 
 SOURCE: Final = "source"
@@ -40,41 +33,6 @@ SETTINGS: Final = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-END_TIMEOUT_S: Final = 30.0
-
-
-class Copier:
-    """One process."""
-
-    def __init__(self, kind: str, servers: str, transactional_id: str, output: Path) -> None:
-        arguments = [servers, GROUP, SOURCE, TARGET, transactional_id]
-        python = [sys.executable, "-m", "tests.wire.copier", *arguments]
-        java, _, version = kind.partition("-")
-        self._command = command_line(version, "Copier", *arguments) if java == "java" else python
-        self.output = output
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        with self.output.open("ab") as sink:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
-            )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> None:
-        """SIGTERM, and wait for its end."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(END_TIMEOUT_S)
-        assert code in (0, 128 + signal.SIGTERM), self.output.read_text()  # the second: a JVM's
 
 
 class Copiers:
@@ -82,7 +40,7 @@ class Copiers:
 
     def __init__(self, kind: str, servers: str, count: int, directory: Path) -> None:
         self.all = [
-            Copier(kind, servers, f"copier-{n}", directory / f"copier-{n}.out")
+            ClientProcess(command(kind, servers, f"copier-{n}"), directory / f"copier-{n}.out")
             for n in range(count)
         ]
         self._ended = -1
@@ -93,7 +51,7 @@ class Copiers:
 
     @property
     def output(self) -> str:
-        return "".join(copier.output.read_text() for copier in self.all)
+        return "".join(copier.output for copier in self.all)
 
     def kill(self) -> None:
         self._next().kill()
@@ -105,35 +63,9 @@ class Copiers:
         """Start again what was ended last."""
         self.all[self._ended].start()
 
-    def _next(self) -> Copier:
+    def _next(self) -> ClientProcess:
         self._ended = (self._ended + 1) % len(self.all)
         return self.all[self._ended]
-
-
-class Reader(Background):
-    """Reads committed records of all partitions from the beginning, as they come."""
-
-    def __init__(self, servers: str, partitions: int) -> None:
-        super().__init__("reader")
-        self.found: list[list[int]] = [[] for _ in range(partitions)]
-        settings: dict[str, str | int] = {
-            "group.id": "reader",
-            "isolation.level": "read_committed",
-            "reconnect.backoff.max.ms": 100,
-        }
-        self._consumer = Consumer(librdkafka(servers, **settings))
-        self._consumer.assign([TopicPartition(TARGET, p, 0) for p in range(partitions)])
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.found))
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for message in self._consumer.consume(1_000, timeout=0.05):
-                if message.error() is None:
-                    self.found[message.partition() or 0].append(int(message.value() or b""))
-        self._consumer.close()
 
 
 class Copying(Workload):
@@ -151,7 +83,7 @@ class Copying(Workload):
         self._source = [range(p, records, partitions) for p in range(partitions)]
         write(server.bootstrap_servers, SOURCE, self._source)
         self._records = records
-        self._reader = Reader(server.bootstrap_servers, partitions)
+        self._reader = CommittedReader(server.bootstrap_servers, TARGET, partitions)
 
     def __enter__(self) -> Self:
         self._reader.__enter__()
@@ -171,10 +103,13 @@ class Copying(Workload):
         self._wait_for(self._records)
         for copier in self._copiers.all:
             copier.stop()
+        assert "fenced" not in self._copiers.output.lower(), self._copiers.output
         servers = self._server.bootstrap_servers
         wanted = [[*part] for part in self._source]
-        for found in (self._reader.found, committed_in(servers, len(wanted))):
-            assert [misread(*pair) for pair in zip(wanted, found, strict=True)] == [""] * len(found)
+        for found in (self._reader.found, read_committed(servers, TARGET, len(wanted))):
+            numbers = [[int(value) for _, value in part] for part in found]
+            wrong = [misread(*pair) for pair in zip(wanted, numbers, strict=True)]
+            assert wrong == [""] * len(wanted)
         assert offsets_of(servers, GROUP) == {p: len(part) for p, part in enumerate(wanted)}
 
     def _wait_for(self, count: int) -> None:
@@ -190,6 +125,14 @@ class Copying(Workload):
         self._reader.__exit__(None, None, None)
 
 
+def command(kind: str, servers: str, transactional_id: str) -> list[str]:
+    """The command line of a copier."""
+    arguments = [servers, GROUP, SOURCE, TARGET, transactional_id]
+    if kind == "librdkafka":
+        return [sys.executable, "-m", "tests.wire.copier", *arguments]
+    return command_line(kind.removeprefix("java-"), "Copier", *arguments)
+
+
 def write(servers: str, topic: str, numbers: Sequence[Iterable[int]]) -> None:
     """Write the numbers of each partition."""
     producer = Producer(librdkafka(servers, **{"enable.idempotence": True, "linger.ms": 5}))
@@ -199,34 +142,6 @@ def write(servers: str, topic: str, numbers: Sequence[Iterable[int]]) -> None:
             if number % 1_000 == 0:
                 producer.poll(0)
     assert producer.flush(60) == 0
-
-
-def committed_in(servers: str, partitions: int) -> list[list[int]]:
-    """All committed numbers of the copy, up to its end, by another reader."""
-    settings: Settings = {
-        "group.id": "checker",
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    }
-    consumer = Consumer(librdkafka(servers, **settings))
-    found: list[list[int]] = [[] for _ in range(partitions)]
-    ended: set[int | None] = set()
-
-    def is_read() -> bool:
-        for message in consumer.consume(1_000, timeout=0.1):
-            error = message.error()
-            if error is None:
-                found[message.partition() or 0].append(int(message.value() or b""))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-        return len(ended) == partitions
-
-    try:
-        consumer.assign([TopicPartition(TARGET, p, 0) for p in range(partitions)])
-        until(is_read)
-    finally:
-        consumer.close()
-    return found
 
 
 def misread(wanted: Sequence[int], found: Sequence[int]) -> str:

@@ -181,7 +181,7 @@ def check_live_group(run: Run, group: str, topic: str, protocol: str) -> None:
 
     for refused, reason in [
         (("reset-offsets", group, "--all-topics", "--to-latest", "--execute"), "is Stable"),
-        (("delete", group), "NON_EMPTY_GROUP"),
+        (("delete", group), f"{group} has members (NON_EMPTY_GROUP)"),
         (("delete-offsets", group, "--topic", topic), "GROUP_SUBSCRIBED_TO_TOPIC"),
     ]:
         assert reason in run(*refused, exit_code=1).stderr
@@ -225,6 +225,8 @@ def test_a_shift_is_fitted_into_the_log_and_moves_all_or_none(
     assert "-1 is before the log's start: moves to 0" in text
     assert committed(run, group) == {(topic, 0): 1, (topic, 1): 0}
     complaint = run(*shift, "--topic", topic, exit_code=1).stderr
+    # Without --execute the last line does not promise that it would work.
+    assert run(*shift[:-1], "--topic", topic, exit_code=1).stderr == complaint
     assert f"{topic}-2: nothing is committed that could be shifted" in complaint
     assert committed(run, group) == {(topic, 0): 1, (topic, 1): 0}
 
@@ -248,7 +250,7 @@ def test_what_is_not_there(run: Run, group: str, topic: str) -> None:
     for arguments, reason in [
         (("describe", group), "GROUP_ID_NOT_FOUND"),
         (("explain", group), "GROUP_ID_NOT_FOUND"),
-        (("delete", group), "GROUP_ID_NOT_FOUND"),
+        (("delete", group), f"{group} does not exist (GROUP_ID_NOT_FOUND)"),
         (("delete-offsets", group, "--topic", topic), "GROUP_ID_NOT_FOUND"),
         (("reset-offsets", group, "--all-topics", "--to-latest"), "has committed nothing"),
         (("reset-offsets", group, "--topic", "no-such", "--to-latest"), "UNKNOWN_TOPIC"),

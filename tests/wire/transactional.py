@@ -12,7 +12,7 @@ import kafka
 import kafka.structs
 
 from tests.kafka.java import command_line
-from tests.wire.clients import ClientFailed, librdkafka
+from tests.wire.clients import ClientFailed, Settings, librdkafka
 
 TIMEOUT_MS: Final = 60_000
 READ_TIMEOUT_S: Final = 60.0
@@ -33,7 +33,7 @@ class Transactional(Protocol):
 
 class Librdkafka:
     def __init__(self, servers: str, transactional_id: str, timeout_ms: int) -> None:
-        settings: dict[str, str | int] = {
+        settings: Settings = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
         }

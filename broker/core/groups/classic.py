@@ -518,7 +518,8 @@ class ClassicGroup:
         leader_id = self.roster.leader_id or ""
         self.journal.note(
             "generation",
-            f"generation {self.generation_id} with {len(self.roster)} members, "
+            f"generation {self.generation_id} with {len(self.roster)} "
+            f"member{'' if len(self.roster) == 1 else 's'}, "
             f"protocol {self.protocol_name}; this member assigns",
             leader_id,
         )

@@ -8,6 +8,6 @@ class TransactionSettings:
     """Kafka's transaction.* and transactional.id.* settings, in ms."""
 
     abort_check_interval_ms: int = 10_000
-    """Transactions that took too long are aborted at multiples of this."""
+    """Transactions that took too long are aborted at most so much later."""
     id_expiration_ms: int = 7 * 24 * 3_600_000
     expiration_check_interval_ms: int = 3_600_000

@@ -10,6 +10,7 @@ pending until the high watermark has passed it, or another broker leads the part
 Source: the behaviour of TransactionCoordinator and TransactionStateManager of Kafka 3.9.
 """
 
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -311,8 +312,9 @@ class TransactionShard:
         return ()
 
     def _set_wake(self, transaction: Transaction, since: Moment) -> None:
-        """Set the time of the abort or of the expiration, as a multiple of the check's interval.
+        """Set the time of the abort or of the expiration, at most one interval of checks late.
 
+        Ids are spread over the interval, because thousands at once would delay the broker's loop.
         `since`: when the state was written.  If that was here, the monotonic clock counts from
         then on, and a jump of the wall clock does not matter.
         """
@@ -323,7 +325,8 @@ class TransactionShard:
         else:
             left_ms = known.update_ms + settings.id_expiration_ms - wall_ms
             interval_ms = settings.expiration_check_interval_ms
-        transaction.wake_ms = ((now_ms + max(0, left_ms)) // interval_ms + 1) * interval_ms
+        spread_ms = zlib.crc32(transaction.transactional_id.encode()) % interval_ms
+        transaction.wake_ms = now_ms + max(0, left_ms) + 1 + spread_ms
 
     # Records.
 

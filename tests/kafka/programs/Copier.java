@@ -56,7 +56,6 @@ public final class Copier {
         consuming.put("max.poll.records", "100");
         Map<String, Object> producing = new HashMap<>(config);
         producing.put("transactional.id", arguments[4]);
-        producing.put("transaction.timeout.ms", "10000");
         KafkaProducer<byte[], byte[]> producer = opened(producing);
         try (KafkaConsumer<byte[], byte[]> consumer =
                 new KafkaConsumer<>(consuming, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from odradek.broker.core.effects import Effect, Producer
 from odradek.broker.core.moment import Moment
-from odradek.broker.core.transactions import notes, shard, transaction
+from odradek.broker.core.transactions import shard, transaction
 from odradek.broker.core.transactions.markers import SendMarkers
 from odradek.broker.core.transactions.notes import Note
 from odradek.broker.core.transactions.shard import TransactionShard
@@ -164,16 +164,18 @@ def _serve_any_epoch(patches: ExitStack) -> None:
 def _do_not_try_again(patches: ExitStack) -> None:
     """If the record of a complete transaction is refused, nobody writes it later."""
 
-    def complete(self: TransactionShard, of: Transaction) -> list[Effect]:
-        of.markers = None
-        after_it = transaction.completed(of.known, self._moment.wall_ms)
-        return self._write(of, after_it, notes.completed(of.known, 0), nothing_more)
+    def complete(self: TransactionShard, of: Transaction) -> Sequence[Effect]:
+        (append,) = before(self, of)
 
-    put(patches, TransactionShard, "_complete", complete)
+        def then(code: ErrorCode) -> Sequence[Effect]:
+            effects: Sequence[Effect] = append.then(code)
+            if code:
+                of.pending = None
+            return effects
 
+        return [append._replace(then=then)]
 
-def nothing_more(code: ErrorCode) -> Sequence[Effect]:
-    return ()
+    before = put(patches, TransactionShard, "_complete", complete)
 
 
 @MUTANTS.add

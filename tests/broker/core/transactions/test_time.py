@@ -1,5 +1,6 @@
 """What a coordinator does without being asked: it aborts, forgets ids, and goes on with an end."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -151,6 +152,20 @@ def test_an_id_that_is_not_used_is_forgotten(state: TransactionState) -> None:
     assert run.add(OWNER, A).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     run.lose()
     assert list(run.shard.ids) == []
+
+
+def test_ids_are_not_forgotten_all_at_once() -> None:
+    """Each is a record to append: thousands would delay everything else."""
+    run = Running()
+    for number in range(200):
+        run.init(key=f"{number}")
+    run.pass_time(WEEK_MS)
+    left = [len([*run.shard.ids])]
+    for _ in range(10):
+        run.pass_time(HOUR_MS // 10)
+        left.append(len([*run.shard.ids]))
+    assert (left[0], left[-1]) == (200, 0)
+    assert max(before - after for before, after in pairwise(left)) < 50
 
 
 def test_an_id_is_not_forgotten_while_something_is_pending() -> None:
