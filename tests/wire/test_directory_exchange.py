@@ -3,8 +3,8 @@
 Two log directories, one ZooKeeper. A turn is: one broker works, ends (cleanly, or by kill -9 in the
 middle of appends), the tree is exported or imported, the other broker starts on the same files and
 must show the same: batches byte by byte, both ends of each log, last stable offsets and aborted
-transactions, committed offsets of groups, and the sequences of idempotent producers.  At the end
-the tree is lost altogether, and rebuilt from the directories.
+transactions, transactional ids in every state, committed offsets of groups, and the sequences of
+idempotent producers. At the end the tree is lost altogether, and rebuilt from the directories.
 """
 
 import random
@@ -30,6 +30,7 @@ from tests.wire.directory_picture import (
     picture_of,
     wait_until_led,
 )
+from tests.wire.directory_transactions import CONFIG, TOPIC, LeftTransactions
 from tests.wire.load import LibrdkafkaLoad
 from tests.wire.records import CODECS, samples
 from tests.wire.servers import OdradekServer, Server
@@ -39,7 +40,11 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 TOPICS: Final = {"mixed": 3, "sequenced": 1, "transacted": 2}
 LOAD: Final = "load"
 CLASSIC_GROUP, CONSUMER_GROUP = "classic-group", "consumer-group"
-SETTINGS: Final = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
 KEPT: Final = {"retention.ms": "-1", "segment.bytes": "20000"}
 
 
@@ -62,6 +67,8 @@ class Exchange:
         self.load_start = 0
         self.producer_ids: set[int] = set()
         self.open_transactions: list[Producer] = []
+        self.left: LeftTransactions | None = None
+        self.turns = 0
 
     def close(self) -> None:
         for producer in self.open_transactions:
@@ -76,6 +83,7 @@ class Exchange:
         for topic, count in TOPICS.items():
             create_topic(servers, topic, partitions=count, config=KEPT)
         create_topic(servers, LOAD, config=KEPT)
+        create_topic(servers, TOPIC, config=CONFIG)
 
     def work(self, server: Server) -> None:
         """A bit of everything; then look at it."""
@@ -151,6 +159,11 @@ class Exchange:
             group: offsets_of(talker, group) for group in (CLASSIC_GROUP, CONSUMER_GROUP)
         }
 
+    def leave_transactions(self, server: Server) -> None:
+        """Leave transactional ids in every state."""
+        self.turns += 1
+        self.left = LeftTransactions(server, f"turn-{self.turns}")
+
     # Ends, and what is left.
 
     def end(self, server: Server, *, kill: bool) -> None:
@@ -189,6 +202,9 @@ class Exchange:
         assert self.sequence is not None
         self.sequence.check(talker)
         talker.close()
+        if self.left is not None:
+            self.left.check(server, is_held=server is self.kafka)
+            self.left = None
 
     # Moving.
 
@@ -203,7 +219,8 @@ class Exchange:
     def to_odradek(self) -> str:
         self.kafka.end_registration()
         done = run_odradek(
-            "import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", self.log_dirs
+            *("import-zookeeper", "--zookeeper", self.zookeeper, "--data-dir", self.log_dirs),
+            "--only-this-broker",  # no other one lives
         )
         assert done.returncode == 0, done.stderr.decode()
         self.odradek.start()
@@ -219,14 +236,18 @@ class Exchange:
 
 
 def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
+    """The last round leaves transactional ids in every state; in `make soak` every fourth one."""
     exchange = Exchange(directory, seed)
     try:
         exchange.odradek.start()
         exchange.make_topics()
         for number in range(rounds):
             kill_odradek, kill_kafka = bool(number % 2), bool(number % 4 // 2)
+            leaves_transactions = kill_odradek and kill_kafka
             exchange.work(exchange.odradek)
             exchange.delete_records(exchange.odradek)
+            if leaves_transactions:
+                exchange.leave_transactions(exchange.odradek)
             exchange.end(exchange.odradek, kill=kill_odradek)
             warnings = exchange.to_kafka()
             assert CONSUMER_GROUP in warnings
@@ -234,6 +255,8 @@ def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
 
             exchange.work(exchange.kafka)
             exchange.delete_records(exchange.kafka)
+            if leaves_transactions:
+                exchange.leave_transactions(exchange.kafka)
             exchange.end(exchange.kafka, kill=kill_kafka)
             exchange.to_odradek()
             exchange.check(exchange.odradek, log_starts=not kill_kafka)

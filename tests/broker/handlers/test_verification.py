@@ -162,6 +162,7 @@ async def test_the_connection_waits_for_another_broker_s_word(broker: RunningBro
     [
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ABORTABLE, ABORTABLE),
@@ -183,6 +184,7 @@ async def test_what_another_broker_may_say(
     [
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ABORTABLE, IN_NO_STATE),
