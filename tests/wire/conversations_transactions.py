@@ -113,7 +113,7 @@ def _produce(talk: TransactionTalk, producer: Transactional, identity: Identity)
 
 
 def _offsets(talk: TransactionTalk, producer: Transactional, identity: Identity) -> Message:
-    return commit_request(producer, talk.group(), talk.topic("t"), identity)
+    return commit_request(producer, talk.group(), talk.topic("t"), identity=identity)
 
 
 def _init(talk: TransactionTalk, producer: Transactional, identity: Identity) -> Message:

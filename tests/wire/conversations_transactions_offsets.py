@@ -49,7 +49,7 @@ def offsets_in_every_version(talk: TransactionTalk) -> None:
             group_id = talk.group(f"{version}-{commits}")
             producer = _with_group(talk, f"{version}-{commits}", group_id)
             label = f"v{version} commits={commits}"
-            request = commit_request(producer, group_id, topic, p0=10, p1=0, p7=3)
+            request = commit_request(producer, group_id, topic, {0: 10, 1: 0, 7: 3})
             talk.ask(label, request, version)
             _look(talk, f"{label} open", group_id, topic)
             producer.end(commits=commits)
@@ -63,9 +63,9 @@ def offsets_refused(talk: TransactionTalk) -> None:
     group_id = talk.group()
     for version in versions(COMMIT):
         producer = talk.producer(f"v{version}").init().init().add_group(group_id)
-        long = commit_request(producer, group_id, topic, p0=1)
+        long = commit_request(producer, group_id, topic, {0: 1})
         long.topics[0].partitions[0].committed_metadata = "m" * (KEPT_METADATA_BYTES + 1)
-        missing = commit_request(producer, group_id, topic, p0=1)
+        missing = commit_request(producer, group_id, topic, {0: 1})
         missing.topics[0].partitions[0].committed_metadata = None
         nothing = commit_request(producer, group_id, topic)
         nothing.topics = []
@@ -75,21 +75,24 @@ def offsets_refused(talk: TransactionTalk) -> None:
         other.transactional_id = talk.topic("other")
         for label, request in (
             ("unknown topic", commit_request(producer, group_id, talk.topic("absent"))),
-            ("unknown partition", commit_request(producer, group_id, topic, p9=1)),
+            ("unknown partition", commit_request(producer, group_id, topic, {9: 1})),
             ("no group", commit_request(producer, "", topic)),
             ("another group", commit_request(producer, talk.group("other"), topic)),
             ("nothing", nothing),
             ("no transactional id", nameless),
             ("another transactional id", other),
-            ("epoch before", commit_request(producer, group_id, topic, producer.old)),
-            ("offset -1", commit_request(producer, group_id, topic, p0=-1)),
-            ("offset -5", commit_request(producer, group_id, topic, p0=-5)),
+            ("epoch before", commit_request(producer, group_id, topic, identity=producer.old)),
+            ("offset -1", commit_request(producer, group_id, topic, {0: -1})),
+            ("offset -5", commit_request(producer, group_id, topic, {0: -5})),
             ("metadata", long),
             ("no metadata", missing),
-            ("good", commit_request(producer, group_id, topic, p0=5)),
+            ("good", commit_request(producer, group_id, topic, {0: 5})),
             ("no transactional id, then", nameless),
             ("another transactional id, then", other),
-            ("epoch before, then", commit_request(producer, group_id, topic, producer.old)),
+            (
+                "epoch before, then",
+                commit_request(producer, group_id, topic, identity=producer.old),
+            ),
         ):
             talk.ask(f"v{version} {label}", request, version)
         producer.end(commits=False)
@@ -115,7 +118,7 @@ def offsets_of_members(talk: TransactionTalk) -> None:
         ):
             if version < 3:
                 more = {}
-            request = commit_request(producer, member.group_id, topic, more=more, p0=version)
+            request = commit_request(producer, member.group_id, topic, {0: version}, **more)
             talk.ask(f"v{version} {label}", request, version)
     producer.end()
     _look(talk, "ended", member.group_id, topic, 0)
@@ -127,7 +130,7 @@ def offsets_of_members(talk: TransactionTalk) -> None:
             ("member", {"member_id": "nobody", "generation_id": 1}),
             ("generation", {"generation_id": 1}),
         ):
-            request = commit_request(producer, talk.group("new"), topic, more=more)
+            request = commit_request(producer, talk.group("new"), topic, **more)
             talk.ask(f"new group v{version} {label}", request, version)
         producer.end()
     talk.note_group("new group", talk.group("new"))
@@ -141,11 +144,11 @@ def offsets_overtaken(talk: TransactionTalk) -> None:
         a = _with_group(talk, f"a-{commits}", group_id)
         b = _with_group(talk, f"b-{commits}", group_id)
         talk.exchange(commit(group_id, topic, position(2, 1)), COMMIT_OFFSETS_LAST)
-        a.commit_offsets(group_id, topic, p0=10, p1=11, p2=12)
+        a.commit_offsets(group_id, topic, {0: 10, 1: 11, 2: 12})
         _look(talk, f"{commits}: open", group_id, topic)
         talk.ask(f"{commits}: plain", commit(group_id, topic, position(0, 20)), COMMIT_OFFSETS_LAST)
         _look(talk, f"{commits}: overtaken", group_id, topic)
-        b.commit_offsets(group_id, topic, p1=21, p2=22)
+        b.commit_offsets(group_id, topic, {1: 21, 2: 22})
         a.end(commits=commits)
         _look(talk, f"{commits}: ended", group_id, topic)
         b.end(commits=not commits)
@@ -159,14 +162,14 @@ def offsets_deleted(talk: TransactionTalk) -> None:
         group_id = talk.group(f"{commits}")
         producer = _with_group(talk, f"{commits}", group_id)
         talk.exchange(commit(group_id, topic, position(0, 1), position(1, 1)), COMMIT_OFFSETS_LAST)
-        producer.commit_offsets(group_id, topic, p0=10, p2=12)
+        producer.commit_offsets(group_id, topic, {0: 10, 2: 12})
         for partition in range(3):
             deleted = OffsetDeleteRequestPartition(partition_index=partition)
-            request = OffsetDeleteRequest(
+            deletion = OffsetDeleteRequest(
                 group_id=group_id,
                 topics=[OffsetDeleteRequestTopic(name=topic, partitions=[deleted])],
             )
-            talk.ask(f"{commits}: delete {partition}", request, 0)
+            talk.ask(f"{commits}: delete {partition}", deletion, 0)
             _look(talk, f"{commits}: deleted {partition}", group_id, topic)
         request = DeleteGroupsRequest(groups_names=[group_id])
         talk.ask(f"{commits}: delete the group", request, DELETE_GROUPS_LAST)
@@ -182,7 +185,7 @@ def group_deleted(talk: TransactionTalk) -> None:
     for commits in (True, False):
         group_id = talk.group(f"{commits}")
         producer = _with_group(talk, f"{commits}", group_id)
-        producer.commit_offsets(group_id, topic, p0=10)
+        producer.commit_offsets(group_id, topic, {0: 10})
         talk.note_group(f"{commits}: group", group_id)
         request = DeleteGroupsRequest(groups_names=[group_id])
         talk.ask(f"{commits}: delete", request, DELETE_GROUPS_LAST)
@@ -198,7 +201,7 @@ def topic_of_offsets_deleted(talk: TransactionTalk) -> None:
     for commits in (True, False):
         topic, group_id = talk.create(f"t-{commits}"), talk.group(f"{commits}")
         producer = _with_group(talk, f"{commits}", group_id)
-        producer.commit_offsets(group_id, topic, p0=10)
+        producer.commit_offsets(group_id, topic, {0: 10})
         request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000)
         talk.ask(f"{commits}: delete", request, DELETE_TOPICS_LAST)
         again = commit_request(producer, group_id, topic)
@@ -213,7 +216,7 @@ def offsets_ended_by_hand(talk: TransactionTalk) -> None:
     for commits in (True, False):
         group_id = talk.group(f"{commits}")
         producer = _with_group(talk, f"{commits}", group_id)
-        producer.commit_offsets(group_id, topic, p0=10)
+        producer.commit_offsets(group_id, topic, {0: 10})
         (found,) = talk.described(producer.id).topics
         marker = write_markers(
             producer.identity, found.topic, *found.partitions, commits=commits, coordinator_epoch=0

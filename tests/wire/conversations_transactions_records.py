@@ -51,9 +51,10 @@ def read_committed(talk: TransactionTalk) -> None:
         talk.ask(f"{label}: all", fetch_request(topic, 0), FETCH_LAST)
         for version in versions(LIST_OFFSETS, 2):
             for stamp in (-1, -2, -3, TIMESTAMP, TIMESTAMP + 1) if version > 6 else (-1, -2):
-                asked = offsets(topic, ListOffsetsPartition(partition_index=0, timestamp=stamp))
-                asked.isolation_level = 1
-                talk.ask(f"{label}: list v{version} {stamp}", asked, version)
+                wanted = ListOffsetsPartition(partition_index=0, timestamp=stamp)
+                listed = offsets(topic, wanted)
+                listed.isolation_level = 1
+                talk.ask(f"{label}: list v{version} {stamp}", listed, version)
         talk.note_producers(f"{label}: producers", topic)
 
     a.add(topic).send(topic, b"a0", b"a1")
@@ -186,7 +187,11 @@ def _requests_of(
         ("add offsets", add_offsets(producer.id, identity, talk.group()), versions(OFFSETS)),
         ("commit", end(producer.id, identity, commits=True), versions(END)),
         ("abort", end(producer.id, identity, commits=False), versions(END)),
-        ("offsets", commit_request(producer, talk.group(), topic, identity), versions(COMMIT)),
+        (
+            "offsets",
+            commit_request(producer, talk.group(), topic, identity=identity),
+            versions(COMMIT),
+        ),
     ]
 
 
@@ -195,7 +200,7 @@ def fenced_by_another(talk: TransactionTalk) -> None:
     topic = talk.create("t", 2)
     producer = talk.producer().init()
     producer.add(topic, 0).send(topic, b"a").add_group(talk.group())
-    producer.commit_offsets(talk.group(), topic)
+    producer.commit_offsets(talk.group(), topic, {0: 10})
     first = producer.identity
     producer.ask_init("another")
     talk.wait_for(producer.id, "CompleteAbort")
@@ -351,10 +356,10 @@ def delete_topics_of_a_transaction(talk: TransactionTalk) -> None:
             DELETE_TOPICS_LAST,
         )
         talk.note_settled(f"{commits}: deleted", producer.id)
-        request = producer.request(gone, transactional_batch(producer.identity, 1))
-        talk.ask(f"{commits}: produce", request, PRODUCE_LAST)
-        request = add_partitions(producer.id, producer.identity, gone, 0)
-        talk.ask(f"{commits}: add", request, ADD_LAST)
+        written = producer.request(gone, transactional_batch(producer.identity, 1))
+        talk.ask(f"{commits}: produce", written, PRODUCE_LAST)
+        added = add_partitions(producer.id, producer.identity, gone, 0)
+        talk.ask(f"{commits}: add", added, ADD_LAST)
         producer.end(commits=commits)
         talk.note_settled(f"{commits}: ended", producer.id)
         talk.note_log(f"{commits}: the other topic", kept)

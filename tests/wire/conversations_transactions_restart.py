@@ -1,6 +1,7 @@
 """What transactions leave on disk, and what brokers make of it when they start again."""
 
 import struct
+from functools import partial
 from typing import Final
 
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsPartition
@@ -110,13 +111,13 @@ def files_of_transactions(talk: TransactionTalk) -> None:
     a.add(topic, 0).add(topic, 1).send(topic, b"a0", b"a1").send(topic, b"a2", partition=1).end()
     a.add(topic, 0, 1).send(topic, b"a3").end(commits=False)
     a.init().add(topic, 1).add_group(group_id).send(topic, b"a4", partition=1)
-    a.commit_offsets(group_id, topic, p0=4, p1=1)
+    a.commit_offsets(group_id, topic, {0: 4, 1: 1})
     talk.exchange(commit(group_id, topic, position(0, 20)), COMMIT_OFFSETS_LAST)
     a.end()
     slow = talk.producer("slow").init(timeout_ms=200).add(topic, 0).send(topic, b"b0")
     talk.wait_for(slow.id, "CompleteAbort")
     fenced = talk.producer("fenced").init().add(topic, 0).add_group(group_id).send(topic, b"c0")
-    fenced.commit_offsets(group_id, topic, p0=99)
+    fenced.commit_offsets(group_id, topic, {0: 99})
     talk.exchange(init_producer(fenced.id), INIT_LAST)
     talk.wait_for(fenced.id, "CompleteAbort")
     fenced.init()
@@ -158,7 +159,7 @@ def states_after_a_kill(talk: TransactionTalk) -> None:
         for how in ("ends", "aborts", "adds", "begins", "claims")
     }
     begun["offsets"] = talk.producer("offsets").init().add_group(talk.group())
-    begun["offsets"].commit_offsets(talk.group(), topic, p0=10)
+    begun["offsets"].commit_offsets(talk.group(), topic, {0: 10})
     claims, others = _worn(talk, "claims"), _worn(talk, "others")
     talk.restart_transactions(talk.server.kill)
     for label, producer in begun.items():
@@ -222,6 +223,10 @@ def _exhaust_epochs(
     talk.note_producers("producers", topic)
 
 
+def _is_forgotten(talk: TransactionTalk, producer: Transactional) -> bool:
+    return bool(talk.described(producer.id).error_code == ID_NOT_FOUND)
+
+
 def ids_expire(talk: TransactionTalk) -> None:
     """An id that is not used is forgotten, unless its transaction is open."""
     topic = talk.create("t")
@@ -230,7 +235,7 @@ def ids_expire(talk: TransactionTalk) -> None:
     done.end()
     idle = talk.producer("idle").init()
     for producer in (done, idle):
-        until(lambda producer=producer: talk.described(producer.id).error_code == ID_NOT_FOUND)
+        until(partial(_is_forgotten, talk, producer))
     me = done.identity
     talk.ask("add", add_partitions(done.id, me, topic, 0), ADD_LAST)
     talk.ask("end", end(done.id, me), END_LAST)

@@ -25,7 +25,7 @@ class LeftTransactions:
         self.ongoing = talk.producer("ongoing").init(timeout_ms=900_000)
         self.ongoing.add(TOPIC).send(TOPIC, b"committed later").add_group(GROUP)
         self._offset = self.ongoing.identity[0]  # another one each time
-        self.ongoing.commit_offsets(GROUP, TOPIC, p0=self._offset)
+        self.ongoing.commit_offsets(GROUP, TOPIC, {0: self._offset})
         self.commits = talk.producer("commits").init().add(talk.stuck()).begin_end()
         self.aborts = talk.producer("aborts").init().add(talk.stuck()).begin_end(commits=False)
         self.complete = talk.producer("complete").init().add(TOPIC).send(TOPIC, b"v").end()

@@ -4,7 +4,7 @@ A Prepare state lasts as long as its markers can't be written: in a topic with a
 `min.insync.replicas` is 2, until `release`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -327,9 +327,11 @@ class Transactional:
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
         return self
 
-    def commit_offsets(self, group_id: str, topic: str, **offsets: int) -> "Transactional":
-        """Commit offsets: p0=10 for partition 0."""
-        request = commit_request(self, group_id, topic, **offsets)
+    def commit_offsets(
+        self, group_id: str, topic: str, offsets: Mapping[int, int]
+    ) -> "Transactional":
+        """Commit offsets of partitions of a topic."""
+        request = commit_request(self, group_id, topic, offsets)
         answer = self.talk.exchange(request, COMMIT_LAST)
         codes = {each.error_code for found in answer.topics for each in found.partitions}
         assert codes == {0}, answer
@@ -363,17 +365,17 @@ def commit_request(
     producer: Transactional,
     group_id: str,
     topic: str,
+    offsets: Mapping[int, int] | None = None,
     identity: Identity | None = None,
-    more: dict[str, Any] | None = None,
-    **offsets: int,
+    **more: Any,
 ) -> TxnOffsetCommitRequest:
-    """TxnOffsetCommit of one topic's offsets: p0=10 for partition 0."""
+    """TxnOffsetCommit of offsets of partitions of a topic; by default 10 of partition 0."""
     producer_id, producer_epoch = producer.identity if identity is None else identity
     positions = [
         TxnOffsetCommitRequestPartition(
-            partition_index=int(name[1:]), committed_offset=offset, committed_metadata="m"
+            partition_index=partition, committed_offset=offset, committed_metadata="m"
         )
-        for name, offset in (offsets or {"p0": 10}).items()
+        for partition, offset in (offsets or {0: 10}).items()
     ]
     return TxnOffsetCommitRequest(
         transactional_id=producer.id,
@@ -381,7 +383,7 @@ def commit_request(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=positions)],
-        **(more or {}),
+        **more,
     )
 
 
