@@ -98,7 +98,7 @@ class InternalTopic:
     def _unknown(self, why: str) -> Refused:
         return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} is not counted: {why}")
 
-    async def find_partition(self, key: str) -> int:
+    async def find_partition(self, key: str, *, timeout_ms: int = CREATE_TIMEOUT_MS) -> int:
         """The partition of a key; creates the topic if it does not exist.
 
         Raises: Refused (COORDINATOR_NOT_AVAILABLE).
@@ -106,7 +106,7 @@ class InternalTopic:
         if self.name not in self._metadata.topics:
             self.forget()
             try:
-                await self.create(timeout_ms=CREATE_TIMEOUT_MS)
+                await self.create(timeout_ms=timeout_ms)
             except Refused as refused:
                 self.say_shortage(refused)
                 raise Refused(

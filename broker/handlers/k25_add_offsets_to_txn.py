@@ -22,6 +22,7 @@ from ..node import Node
 from .transaction_codes import fencing_code
 
 FENCED_VERSION_FIRST: Final = 2
+CREATE_TIMEOUT_MS: Final = 500  # the producer asks again
 
 
 async def handle(request: AddOffsetsToTxnRequest, call: Call, node: Node) -> Message:
@@ -35,7 +36,9 @@ async def handle(request: AddOffsetsToTxnRequest, call: Call, node: Node) -> Mes
     if not request.transactional_id:
         return respond(ErrorCode.INVALID_REQUEST)
     try:
-        number = await node.groups.topic.find_partition(request.group_id)
+        number = await node.groups.topic.find_partition(
+            request.group_id, timeout_ms=CREATE_TIMEOUT_MS
+        )
     except Refused as refused:
         return respond(refused.code)
     asked = AddPartitions(
