@@ -20,7 +20,7 @@ from odradek.storage.log.transactions import NONE_UNSTABLE, Transactions
 from odradek.storage.log.txn_index import AbortedColumns, AbortedTransaction
 from tests.seeds import seeds
 
-from ..support import append_values, clean_hints, flush, new_log, reload
+from ..support import append_values, clean_hints, new_log, reload
 from .test_txn_index import Producers
 
 ABORT, COMMIT = MarkerType.ABORT, MarkerType.COMMIT
@@ -68,8 +68,10 @@ class World:
         self.log.high_watermark += self.chance.randint(1, 4)
 
     def flush(self) -> None:
-        if self.log.flushing.unflushed_bytes:
-            flush(self.log)
+        plan = self.log.flush_plan()
+        if plan is not None:
+            plan.run()
+            self.log.flushed(plan)
 
     def truncate(self) -> None:
         """Cut batches, as followers do; at times below their high watermark."""
