@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k37_create_partitions import (
@@ -34,6 +34,17 @@ PAUSES_S: Final = ((0.01, 0.2), (0.05, 0.5), (0.2, 1.0))
 HOLD_MS: Final = (100, 1_500)
 HOUR_MS: Final = 3_600_000
 TIMEOUT_MS: Final = 5_000
+ALL: Final = -1
+
+
+class Fault(NamedTuple):
+    """A kind of fault, how often it happens beside the others, and which brokers it may strike."""
+
+    name: str
+    weight: int
+    candidates: Callable[[], Sequence[int]]
+    strike: Callable[[int], Awaitable[object]]
+    kills: int = 0
 
 
 class Storm:
@@ -51,88 +62,75 @@ class Storm:
 
     async def rage(self, actions: int) -> None:
         """So many faults and more, until there were enough of each kind."""
-        faults: dict[str, tuple[int, Callable[[], Awaitable[object]]]] = {
-            "kill": (5, self._kill),
-            "stop": (2, self._stop),
-            "start": (10, self._start),
-            "bounce": (3, self._bounce),
-            "session": (3, self._end_session),
-            "controller": (1, self._delete_controller),
-            "kill controller": (1, self._kill_controller),
-            "hold": (4, self._hold),
-            "process": (1, self._crash),
-            "clock": (1, self._move_clock),
-        }
-        names = list(faults)
-        weights = [weight for weight, _ in faults.values()]
+        faults = self._faults()
+        weights = [fault.weight for fault in faults]
         for number in range(ACTIONS_MAX):
             if number >= actions and self.happened >= Counter(ENOUGH):
                 return
             await asyncio.sleep(self._random.uniform(*self._pause_s))
-            name = self._random.choices(names, weights)[0]
-            if await faults[name][1]():
-                self.happened[name] += 1
+            [fault] = self._random.choices(faults, weights)
+            candidates = fault.candidates()
+            if candidates:
+                await fault.strike(self._random.choice(candidates))
+                self.happened[fault.name] += 1
+                self.happened["kill"] += fault.kills
         raise AssertionError(f"so much does not happen: {self.happened}")
 
-    def _running(self) -> list[int]:
-        """Any broker that runs, or none."""
-        return self._some(list(self._cluster.brokers))
+    def _faults(self) -> Sequence["Fault"]:
+        running, all_of_them = self._running, self._everybody
+        return (
+            Fault("kill", 5, running, self._kill),
+            Fault("stop", 2, running, self._cluster.stop_broker),
+            Fault("start", 10, self._down, self._cluster.start_broker),
+            Fault("bounce", 3, running, self._bounce, kills=1),
+            Fault("session", 3, running, self._cluster.end_session),
+            Fault("controller", 1, all_of_them, self._delete_controller),
+            Fault("kill controller", 1, self._controllers, self._kill_controller, kills=1),
+            Fault("hold", 4, running, self._hold),
+            Fault("process", 1, all_of_them, self._crash),
+            Fault("clock", 1, all_of_them, self._move_clock),
+        )
 
-    def _some(self, of: list[int]) -> list[int]:
-        return [self._random.choice(of)] if of else []
+    # Whom they may strike.
 
-    async def _kill(self) -> object:
-        for broker_id in (found := self._running()):
-            await self._cluster.kill_broker(broker_id, expire=self._random.random() < 0.5)
-        return found
+    def _running(self) -> Sequence[int]:
+        return list(self._cluster.brokers)
 
-    async def _stop(self) -> object:
-        for broker_id in (found := self._running()):
-            await self._cluster.stop_broker(broker_id)
-        return found
+    def _down(self) -> Sequence[int]:
+        return sorted(set(self._cluster.ports) - set(self._cluster.brokers))
 
-    async def _start(self) -> object:
-        down = sorted(set(self._cluster.ports) - set(self._cluster.brokers))
-        for broker_id in (found := self._some(down)):
-            await self._cluster.start_broker(broker_id)
-        return found
+    def _controllers(self) -> Sequence[int]:
+        return self._cluster.controllers[:1]
 
-    async def _bounce(self) -> object:
+    def _everybody(self) -> Sequence[int]:
+        """All brokers at once: whichever is chosen."""
+        return (ALL,)
+
+    # What they do.
+
+    async def _kill(self, broker_id: int) -> None:
+        await self._cluster.kill_broker(broker_id, expire=self._random.random() < 0.5)
+
+    async def _bounce(self, broker_id: int) -> None:
         """Kill one; it is back while its old session may still be there."""
-        for broker_id in (found := self._running()):
-            self.happened["kill"] += 1
-            await self._cluster.kill_broker(broker_id, expire=self._random.random() < 0.3)
-            await self._cluster.start_broker(broker_id)
-        return found
+        await self._cluster.kill_broker(broker_id, expire=self._random.random() < 0.3)
+        await self._cluster.start_broker(broker_id)
 
-    async def _kill_controller(self) -> object:
-        for broker_id in (found := self._cluster.controllers[:1]):
-            self.happened["kill"] += 1
-            await self._cluster.kill_broker(broker_id, expire=True)
-        return found
+    async def _kill_controller(self, broker_id: int) -> None:
+        await self._cluster.kill_broker(broker_id, expire=True)
 
-    async def _end_session(self) -> object:
-        for broker_id in (found := self._running()):
-            await self._cluster.end_session(broker_id)
-        return found
-
-    async def _delete_controller(self) -> object:
+    async def _delete_controller(self, _: int) -> None:
         await self._cluster.delete_controller()
-        return True
 
-    async def _hold(self) -> object:
-        for broker_id in (found := self._running()):
-            self._cluster.hold(broker_id, self._random.randint(*HOLD_MS))
-        return found
+    async def _hold(self, broker_id: int) -> None:
+        self._cluster.hold(broker_id, self._random.randint(*HOLD_MS))
 
-    async def _crash(self) -> object:
+    async def _crash(self, _: int) -> None:
         self._cluster.crash()
         await self._cluster.start()
-        return True
 
-    async def _move_clock(self) -> object:
+    async def _move_clock(self, _: int) -> None:
         self._cluster.clock.move_wall(self._random.choice((-HOUR_MS, HOUR_MS)))
-        return True
 
     async def calm(self) -> None:
         """Start whoever is down."""
