@@ -237,14 +237,14 @@ class Config(BrokerSettings):
     def topic_config(self, overrides: Mapping[str, str] | None = None) -> TopicConfig:
         """The settings of a topic that has set `overrides`.
 
-        Invalid ones (another broker may have stored them) are logged and left out. Settings that
+        Invalid ones (another broker may have stored them) are logged and ignored. Settings that
         a client sends must pass `check_topic_config` before they are stored.
         """
         if not overrides and self._plain_topic_config is not None:
             return self._plain_topic_config
         values, unusable = read_overrides(overrides or {}, self._given)
         for line in unusable:
-            logger.warning("topic config left out: %s", line)
+            logger.warning("topic config ignored: %s", line)
         topic_config = TopicConfig(
             values,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
@@ -336,13 +336,13 @@ def _readable(texts: Mapping[str, str], where: str) -> dict[str, Value]:
         setting = declared.get(name)
         if setting is None:
             logger.warning(
-                "broker config left out: there is none named %.100r layer=%s", name, where
+                "broker config ignored: there is no config named %.100r layer=%s", name, where
             )
             continue
         try:
             values[name] = setting.parse(text)
         except ConfigError as error:
-            logger.warning("broker config left out: %s layer=%s", error, where)
+            logger.warning("broker config ignored: %s layer=%s", error, where)
     return values
 
 

@@ -104,7 +104,7 @@ class Books:
             self._forget(*DONE)
             if is_elsewhere:
                 logger.warning(
-                    "no record has fitted yet, and the source is different: starting anew"
+                    "no record was counted yet, and the source has changed: starting anew"
                 )
                 self._forget(SOURCES)
             self._own(identity, meaning)

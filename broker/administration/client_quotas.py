@@ -66,7 +66,7 @@ class ClientQuotas:
         try:
             return znodes.decode_config(data), stat.version
         except MalformedZnode as error:
-            logger.error("client quotas left out path=%s error=%s", path, error)
+            logger.error("client quotas ignored path=%s error=%s", path, error)
             return {}, stat.version
 
     # Changing.

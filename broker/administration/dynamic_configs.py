@@ -56,7 +56,7 @@ async def read_config(session: Session, path: str) -> dict[str, str]:
     except NoNode:
         return {}
     except MalformedZnode as error:
-        logger.error("config left out path=%s error=%s", path, error)
+        logger.error("config ignored path=%s error=%s", path, error)
         return {}
 
 
@@ -67,7 +67,7 @@ async def load_broker_configs(config: Config, session: Session, broker_id: int) 
     try:
         config.change(cluster=cluster, own=own)
     except ConfigError as error:
-        logger.error("broker configs left out error=%s", error)
+        logger.error("broker configs ignored error=%s", error)
 
 
 class DynamicConfigs:
@@ -166,7 +166,7 @@ class DynamicConfigs:
         except NoNode:  # purged: created long before this broker watched
             pass
         except (MalformedZnode, BadArguments) as error:
-            logger.error("config change left out path=%s error=%s", path, error)
+            logger.error("config change ignored path=%s error=%s", path, error)
 
     async def _purge(self, paths: list[str]) -> None:
         """Delete notifications that are old enough for all brokers to have seen them.
@@ -222,7 +222,7 @@ class DynamicConfigs:
         try:
             self._local.config.change(**layer)
         except ConfigError as error:
-            logger.error("broker configs left out error=%s", error)
+            logger.error("broker configs ignored error=%s", error)
             return
         if self._local.config.layers == before:
             return

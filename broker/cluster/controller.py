@@ -262,7 +262,7 @@ class ClusterController:
         self.controller_id = NOBODY if holder is None else holder.broker_id
         is_ours = holder is not None and holder.session_id == self._session.id
         if self._term is not None and not is_ours:
-            logger.warning("no longer controller, new one is broker=%d", self.controller_id)
+            logger.warning("another broker is controller now broker=%d", self.controller_id)
             self._end_term()
 
     def _begin_term(self, mandate: Mandate) -> None:

@@ -119,7 +119,7 @@ class Performer:
         states = {}
         for key, state in found.items():
             if isinstance(state, Broken):
-                logger.error("partition left out path=%s error=%s", state.path, state.reason)
+                logger.error("partition ignored path=%s error=%s", state.path, state.reason)
             else:
                 self._with_partitions.add(key[0])
                 states[key] = state
@@ -227,7 +227,7 @@ class Performer:
         try:
             config = {} if found is None else znodes.decode_config(found[0])
         except MalformedZnode as error:
-            logger.error("config left out path=%s error=%s", path, error)
+            logger.error("config ignored path=%s error=%s", path, error)
             config = {}
         own = config.get(UNCLEAN_ELECTION)
         return self._allows_unclean_election() if own is None else own.lower() == "true"

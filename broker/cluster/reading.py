@@ -95,7 +95,7 @@ async def read_brokers(
         try:
             return _live_broker(name, znodes.BrokerRegistration.decode(data), stat.czxid)
         except MalformedZnode as error:
-            logger.error("broker left out path=%s error=%s", path, error)
+            logger.error("broker ignored path=%s error=%s", path, error)
             return None
 
     names = await children(session, znodes.BROKER_IDS, on_children)
@@ -200,7 +200,7 @@ async def read_notifications(
             if node is not None:
                 values.append(decode(node[0]))
         except MalformedZnode as error:
-            logger.error("notification left out path=%s error=%s", path, error)
+            logger.error("notification ignored path=%s error=%s", path, error)
     return paths, values
 
 
@@ -219,5 +219,5 @@ async def read_request(
     try:
         return decode(found[0])
     except MalformedZnode as error:
-        logger.error("request left out path=%s error=%s", path, error)
+        logger.error("request ignored path=%s error=%s", path, error)
         return nothing

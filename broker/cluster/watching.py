@@ -182,7 +182,7 @@ class Watching:
     def _set_aside(self, name: str, broken: Broken) -> None:
         if self._aside.get(name) != broken:
             logger.error(
-                "topic set aside topic=%s path=%s error=%s", name, broken.path, broken.reason
+                "topic is not served topic=%s path=%s error=%s", name, broken.path, broken.reason
             )
         if name not in self._context.assignments:  # otherwise its last known state still counts
             self._aside[name] = broken
@@ -215,7 +215,7 @@ class Watching:
         names = await children(self._session, znodes.DELETE_TOPICS, self._on_deletion_event)
         waiting = [name for name in names if name in self._aside]
         if waiting:
-            logger.warning("topics set aside are not deleted topics=%s", waiting[:10])
+            logger.warning("topics that are not served are not deleted topics=%s", waiting[:10])
         return [name for name in names if name not in self._aside]
 
     async def _look_at_deletions(self) -> None:

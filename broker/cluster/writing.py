@@ -86,7 +86,7 @@ class FencedWriter:
                     raise
             else:
                 return
-        raise RuntimeError(f"{path} and what lies below it do not let themselves be deleted")
+        raise RuntimeError(f"{path} is not deleted: other clients keep creating znodes below it")
 
     async def _deletions(self, path: str) -> list[list[Op]]:
         if await until_connected(lambda: self._session.exists(path)) is None:

@@ -71,7 +71,7 @@ def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[s
             try:
                 value = GROUP_CONFIGS[name].parse(configs[name])
             except ConfigError as error:
-                logger.warning("group config left out: %s", error)
+                logger.warning("group config ignored: %s", error)
             else:
                 usable[name] = str(min(max(value, lower), upper))
     return usable

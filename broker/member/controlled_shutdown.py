@@ -51,10 +51,12 @@ async def hand_over(
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         reason = await _try(controller_client, request, version, config)
         if reason is None:
-            logger.info("everything was handed over")
+            logger.info("controlled shutdown completed")
             return True
         tries_left -= 1
-        logger.warning("not everything was handed over tries_left=%d reason=%s", tries_left, reason)
+        logger.warning(
+            "controlled shutdown not completed tries_left=%d reason=%s", tries_left, reason
+        )
         if tries_left and await _has_changed(metadata, before, backoff_s):
             tries_left += loop.time() < deadline_s
     return False

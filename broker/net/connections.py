@@ -129,7 +129,9 @@ class Connections:
         """Close the longest-idle client connection, as a broker's exceeds the limit."""
         idlest = min(self._clients(), key=lambda client: client.active_ms, default=None)
         if idlest is not None:
-            idlest.close(f"a broker came and max.connections={self._config.max_connections}")
+            idlest.close(
+                f"a broker connected, and max.connections={self._config.max_connections} is reached"
+            )
 
     def close_all(self) -> None:
         """Close all connections, as the broker stops."""

@@ -286,5 +286,5 @@ async def read_overrides(topic: str, session: Session) -> dict[str, str]:
     except NoNode:
         return {}
     except MalformedZnode as error:
-        logger.error("topic configs left out path=%s error=%s", path, error)
+        logger.error("topic configs ignored path=%s error=%s", path, error)
         return {}

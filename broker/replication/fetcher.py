@@ -356,8 +356,8 @@ class Fetcher:
     def _note(self, trouble: str) -> None:
         if not trouble:
             if self._trouble.ends():
-                logger.info("leader %d fetched from again", self._leader_id)
+                logger.info("leader answers fetches again leader=%d", self._leader_id)
             return
         is_said = self._trouble.begins(self._clock.now_ms())
         level = logging.WARNING if is_said else logging.DEBUG
-        logger.log(level, "leader %d not fetched from reason=%s", self._leader_id, trouble)
+        logger.log(level, "fetch from leader failed leader=%d reason=%s", self._leader_id, trouble)

@@ -110,7 +110,7 @@ class IsrChanges:
         assert isinstance(response, AlterPartitionResponse)
         if response.error_code:
             if response.error_code != self._last_error:  # log once, not at every retry
-                logger.warning("in-sync sets not changed error=%s", error_name(response.error_code))
+                logger.warning("ISRs not changed error=%s", error_name(response.error_code))
             self._last_error = response.error_code
             self._again(proposed)
             return True
@@ -170,7 +170,7 @@ class IsrChanges:
             usual = outcome_of(data.error_code) is Outcome.REVERT
             logger.log(
                 logging.DEBUG if usual else logging.WARNING,
-                "in-sync set not changed topic=%s partition=%d isr=%s wanted=%s error=%s",
+                "ISR not changed topic=%s partition=%d isr=%s wanted=%s error=%s",
                 state.topic,
                 state.partition,
                 proposal.pending.isr,
@@ -180,7 +180,7 @@ class IsrChanges:
             return partition.isr_refused(proposal, data.error_code)
         partition.isr_altered(proposal, data.isr, data.leader_epoch, data.partition_epoch)
         logger.debug(
-            "in-sync set changed topic=%s partition=%d isr=%s was=%s",
+            "ISR changed topic=%s partition=%d isr=%s was=%s",
             state.topic,
             state.partition,
             tuple(data.isr),
@@ -203,7 +203,7 @@ def _say_changed(changed: Sequence[Changed]) -> None:
     for what, found in (("left", left), ("joined", joined)):
         for broker_id, keys in sorted(found.items()):
             logger.info(
-                "in-sync sets %s broker=%d count=%d topic=%s partition=%d",
+                "ISRs %s broker=%d count=%d topic=%s partition=%d",
                 what,
                 broker_id,
                 len(keys),

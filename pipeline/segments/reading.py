@@ -179,7 +179,7 @@ def _sum_up(reading: _Reading) -> None:
         )
     if reading.damages:
         logger.warning(
-            "damage left out topic=%s partition=%d places=%d bytes=%d",
+            "damage skipped topic=%s partition=%d places=%d bytes=%d",
             reading.wanted.topic,
             reading.wanted.partition,
             len(reading.damages),

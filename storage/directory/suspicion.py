@@ -82,8 +82,8 @@ class Suspicion:
                 self._boot_id = noted.boot_id
             elif not was_clean and noted.boot_id not in (None, self._boot_id) and found:
                 logger.warning(
-                    "the machine was booted again and the broker was not stopped before: its "
-                    "replicas may lack unsynced records path=%s partitions=%d",
+                    "the machine rebooted and the last shutdown was not clean: replicas may lack "
+                    "unsynced records path=%s partitions=%d",
                     self._path,
                     len(found),
                 )
@@ -130,7 +130,10 @@ class Suspicion:
             return BootNote.parse(data)
         except ValueError as error:
             logger.warning(
-                "boot id unreadable, all replicas are suspect path=%s error=%s", self._path, error
+                "boot note unreadable: after a shutdown that was not clean, all replicas are "
+                "suspect path=%s error=%s",
+                self._path,
+                error,
             )
             return BootNote("?")
 

@@ -42,7 +42,7 @@ def test_json_is_one_line_whatever_the_message_holds() -> None:
             {"topic": "a b=c", "partitions": 3},
         ),
         ("session renewed id=%#x", (255,), "session renewed", {"id": "0xff"}),
-        ("in-sync sets %s broker=%d", ("joined", 1), "in-sync sets joined", {"broker": 1}),
+        ("ISRs %s broker=%d", ("joined", 1), "ISRs joined", {"broker": 1}),
         (
             "log not cleaned log=%r reason=it has changed",
             ("l",),

@@ -295,7 +295,7 @@ def test_a_damaged_batch_is_told_and_the_rest_is_read(
     place = f"path={files.logs[0]} position={positions[12]} bytes={positions[13] - positions[12]}"
     assert place in answer["said"][0]
     assert answer["said"][1:] == [
-        f"damage left out topic=t partition=3 places=1 bytes={positions[13] - positions[12]}"
+        f"damage skipped topic=t partition=3 places=1 bytes={positions[13] - positions[12]}"
     ]
     assert f"damaged at position {positions[12]}" in ask({**given, "mode": "FAILFAST"})["error"]
     (damage,) = ask({**given, "showDamage": "true"})["rows"]

@@ -64,7 +64,7 @@ def alter_partitions(
     conflicts = (yield WriteStates(written)) if written else ()
     for state in written:
         if state.key in conflicts:
-            logger.info("isr was changed meanwhile topic=%s partition=%d", *state.key)
+            logger.info("ISR has changed meanwhile topic=%s partition=%d", *state.key)
             results[state.key] = ErrorCode.INVALID_UPDATE_VERSION
         else:
             context.states[state.key] = state

@@ -126,7 +126,7 @@ def _initialize(
         for state in some:
             key = state.key
             if key in taken:
-                logger.error("state is there already topic=%s partition=%d", *key)
+                logger.error("partition has a state already topic=%s partition=%d", *key)
                 continue
             context.states[key] = changed[key] = state
             batch.add_leader_and_isr(state.isr, state, is_new=True)

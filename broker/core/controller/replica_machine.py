@@ -85,7 +85,7 @@ def _become_new(
         state = context.states.get(key)
         if state is not None:
             if state.leader == broker_id:
-                logger.error("the leader is no new replica topic=%s partition=%d", *key)
+                logger.error("the leader is not a new replica topic=%s partition=%d", *key)
                 continue
             batch.add_leader_and_isr((broker_id,), state, is_new=True)
         context.replica_status[key][broker_id] = ReplicaStatus.NEW

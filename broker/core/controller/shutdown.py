@@ -34,7 +34,7 @@ def shut_down(
         raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {broker_id}")
     if broker_epoch != BROKER_EPOCH_UNKNOWN and broker_epoch < broker.epoch:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has registered again")
-    logger.info("broker shuts down broker=%d", broker_id)
+    logger.info("controlled shutdown begins broker=%d", broker_id)
     context.shutting_down.add(broker_id)
     led: list[TopicPartition] = []
     followed: list[TopicPartition] = []

@@ -130,7 +130,7 @@ async def test_what_cannot_be_read_counts_as_nothing(caplog: pytest.LogCaptureFi
         await session.create("/config/users/u", b"no json")
         await found.alter({"client-id": "c"}, RATE)
         assert await all_of(found) == [({"client-id": "c"}, {"producer_byte_rate": 5.0})]
-        assert "client quotas left out path=/config/users/u" in caplog.text
+        assert "client quotas ignored path=/config/users/u" in caplog.text
         await found.alter(USER, RATE)
         assert len(await all_of(found)) == 2
 

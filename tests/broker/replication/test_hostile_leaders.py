@@ -346,11 +346,11 @@ def test_a_connection_that_goes_wrong(
         async with world(tmp_path, HANGS[how]) as made:
             for _ in range(3):
                 await made.goes_on()
-            await until(lambda: "leader 9 not fetched from" in caplog.text)
+            await until(lambda: "fetch from leader failed leader=9" in caplog.text)
             asked = len(made.fake.asked)
             await asyncio.sleep(0.1)
             assert len(made.fake.asked) - asked < 50, "there is no pause"
-            assert caplog.text.count("leader 9 not fetched from") == 1
+            assert caplog.text.count("fetch from leader failed leader=9") == 1
             made.fake.answer = lambda r: (
                 fetched(data_of(batch(1))) if asked_at(r, 1) == 1 else late(FetchResponse())
             )

@@ -169,9 +169,9 @@ def test_what_another_broker_stored_does_not_stop_this_one(
     assert topic.compression is None
     assert topic.segment_bytes == 1000
     assert [record.getMessage() for record in caplog.records] == [
-        "topic config left out: compression.type=lzma is not allowed: it must be one of "
+        "topic config ignored: compression.type=lzma is not allowed: it must be one of "
         "uncompressed, zstd, lz4, snappy, gzip, producer",
-        "topic config left out: there is no topic config named 'from.the.future'",
+        "topic config ignored: there is no topic config named 'from.the.future'",
     ]
 
 

@@ -98,7 +98,7 @@ def test_a_state_that_is_there_already(caplog: pytest.LogCaptureFixture) -> None
     cluster.take()
     cluster.create("t", (1,))
     assert cluster.store.states["t", 0] == left
-    assert "state is there already" in caplog.text
+    assert "partition has a state already" in caplog.text
     assert not cluster.take()
 
 
