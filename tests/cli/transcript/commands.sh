@@ -136,7 +136,7 @@ odradek groups reset-offsets billing --topic orders --by-duration soon
 
 odradek groups reset-offsets billing --topic orders
 
-odradek groups explain billing | head -3
+odradek groups explain billing | sed -n 1,3p
 
 odradek groups delete-offsets billing --topic orders:0,1
 
