@@ -40,6 +40,8 @@ _LATER: Final = frozenset(
     }
 )
 """The answer is not known now. Producers retry NOT_ENOUGH_REPLICAS, and know no other such code."""
+QUESTIONS_MAX: Final = 1_000
+"""Per request: with transactional ids of 32 KiB it stays below `socket.request.max.bytes`."""
 
 
 class Question(NamedTuple):
@@ -128,8 +130,7 @@ class Verifier:
     async def _ask_all(self, broker_id: int, queue: list[Waiting]) -> None:
         """Ask what is queued for a broker; return when nothing is."""
         while queue:
-            asked = list(queue)
-            queue.clear()
+            asked = take_questions(queue)
             try:
                 answer = await self._connections.ask(broker_id, _request_of(asked), self._version)
             except PeerFailed:
@@ -162,11 +163,28 @@ def refusal(code: ErrorCode, *, knows_abortable: bool) -> NotVerified | None:
     return NotVerified(code, code, "the partition is not known to be in the transaction")
 
 
+def take_questions(queue: list[Waiting]) -> list[Waiting]:
+    """Remove the questions of the next request from the queue, in their order.
+
+    An answer names the transactional id and no producer. So a request has one producer for each id;
+    questions about another one, such as an older epoch, wait for the next request.
+    """
+    producers: dict[str, Producer] = {}
+    taken, left = list[Waiting](), list[Waiting]()
+    for waiting in queue:
+        question = waiting[0]
+        fits = len(taken) < QUESTIONS_MAX and question.producer == producers.setdefault(
+            question.transactional_id, question.producer
+        )
+        (taken if fits else left).append(waiting)
+    queue[:] = left
+    return taken
+
+
 def _request_of(asked: Sequence[Waiting]) -> AddPartitionsToTxnRequest:
     by_transaction: dict[tuple[str, Producer], set[TopicPartition]] = {}
-    for question, _ in asked:
-        key = question.transactional_id, question.producer
-        by_transaction.setdefault(key, set()).add(question.partition)
+    for (transactional_id, producer, partition), _ in asked:
+        by_transaction.setdefault((transactional_id, producer), set()).add(partition)
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
