@@ -71,9 +71,10 @@ coverage: $(VENV)/.dev ## what the tests without Java cover, the slow ones inclu
 	$(COVERAGE) json -q -o - | $(BIN)/python -m tests.support.room_coverage && \
 	echo "artifacts/coverage/index.html shows it line by line" || status=1; exit $$status
 
-sim: $(VENV)/.dev ## brokers in the simulator: make sim SEED=7, or a range SEED=0..99
+sim: $(VENV)/.dev ## brokers and groups in the simulator: make sim SEED=7, or a range SEED=0..99
 	ODRADEK_SIM_SEED=$(SEED) $(PYTEST) -q -m "not soak" \
-	tests/sim/test_broker.py tests/sim/test_groups.py tests/sim/brokers/test_storms.py
+	tests/sim/test_broker.py tests/sim/test_storage.py tests/sim/test_groups.py \
+	tests/sim/brokers/test_storms.py tests/broker/core/groups
 
 test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q $(PARALLEL) -m "not soak" --part-times

@@ -112,7 +112,7 @@ def kill_under_load(lab: Cluster, kind: str, kills: int, *, acked: int, rate: in
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "kills", "acked"),
-    [("leaders", 3, 6_000), ("controllers", 2, 3_000), ("everybody", 2, 3_000)],
+    [("leaders", 2, 4_000), ("controllers", 1, 1_500), ("everybody", 1, 1_500)],
 )
 def test_nothing_acknowledged_is_lost(lab: Cluster, kind: str, kills: int, acked: int) -> None:
     kill_under_load(lab, kind, kills, acked=acked, rate=500)

@@ -91,7 +91,7 @@ async def check_logs(broker: SimBroker, history: History) -> list[Log]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(6, 20))
+@pytest.mark.parametrize("seed", seeds(6, 12))
 def test_what_was_acknowledged_survives_crashes(seed: int, data_dir: Path) -> None:
     logs = crashes(seed, data_dir).value
     assert sum(len(log) for log in logs) > 50, "the load was to be worth the name"

@@ -97,4 +97,4 @@ def test_a_leader_is_no_new_replica(caplog: pytest.LogCaptureFixture) -> None:
     cluster.run(change_replicas(cluster.context, {1: [KEY]}, ReplicaStatus.NEW))
     assert 1 not in cluster.context.replica_status[KEY]
     assert not cluster.take()
-    assert "the leader is no new replica" in caplog.text
+    assert "the leader is not a new replica" in caplog.text

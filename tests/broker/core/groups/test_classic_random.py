@@ -15,7 +15,7 @@ from tests.seeds import seeds
 
 from .classic_running import JoinWaiting, Running, SyncWaiting
 
-SEEDS = seeds(300, 2_000)
+SEEDS = seeds(300, 600)
 STEPS = 70
 PARTITIONS = 6
 APPEND_MS = 5_000

@@ -15,7 +15,7 @@ from tests.seeds import seeds
 
 from .consumer_running import Owned, Running, Topics, contents
 
-SEEDS = seeds(200, 2_000)
+SEEDS = seeds(200, 600)
 STEPS = 40
 CALM_ROUNDS = 22
 SESSION_MS = 10_000
