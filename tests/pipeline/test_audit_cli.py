@@ -192,7 +192,10 @@ def test_ranges_have_a_size() -> None:
 
 
 @pytest.mark.slow
-def test_an_unreachable_broker_is_said_before_spark_starts() -> None:
+def test_an_unreachable_broker_is_said_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 200)
     result = run("--archive", "a")
     assert result.exit_code == 2
     assert NOWHERE in result.stderr
