@@ -58,10 +58,6 @@ def assemble(
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)
     groups = GroupCoordinator(local, topics, dynamic_configs, session, tasks)
-    transactions = TransactionCoordinator(local, topics, session, tasks, peers, call_node)
-    coordinators = Coordinators(
-        {GROUP_OFFSETS_TOPIC: groups, TRANSACTION_STATE_TOPIC: transactions}
-    )
     replicator = Replicator(local, tasks, peers, client)
     producer_ids = ProducerIds(
         allocator(
@@ -71,6 +67,12 @@ def assemble(
             broker_epoch=lambda: local.broker_epoch,
         )
     )
+    transactions = TransactionCoordinator(
+        local, topics, session, tasks, peers, call_node, producer_ids.ready_id
+    )
+    coordinators = Coordinators(
+        {GROUP_OFFSETS_TOPIC: groups, TRANSACTION_STATE_TOPIC: transactions}
+    )
     node = Node(
         local,
         topics=topics,
@@ -78,7 +80,7 @@ def assemble(
         client_quotas=ClientQuotas(session),
         groups=groups,
         transactions=transactions,
-        verifier=Verifier(local, tasks, peers, transactions),
+        verifier=Verifier(local, tasks, peers, transactions, call_node),
         producer_ids=producer_ids,
         control=ControlRequests(local, replicator, coordinators, session, tasks.finish),
         controller=controller,

@@ -16,6 +16,7 @@ from .errors import BadLength, MalformedMessage, Truncated
 Buffer = bytes | bytearray | memoryview
 
 ZERO_UUID: Final = bytes(16)
+INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _UVARINT_BYTES_MAX: Final = 5

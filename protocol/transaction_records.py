@@ -14,9 +14,6 @@ from .errors import MalformedMessage, UnsupportedVersion
 from .schema import Message, Struct, array, int8, int16, int32, int64, string
 
 _INT16: Final = struct.Struct(">h")
-_VERSION_WRITTEN: Final = 0
-"""Brokers write version 1 only once the whole cluster has transaction.version=2."""
-
 _STATUS_LAST: Final = 5
 """CompleteAbort; the states after it are never written."""
 
@@ -57,6 +54,8 @@ class TransactionRecord(NamedTuple):
 
     transactional_id: str
     value: TransactionLogValue | None
+    version: int = 0
+    """Of the value: 1 has tagged fields, and is written with transaction.version=2."""
 
 
 def encode_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
@@ -65,7 +64,7 @@ def encode_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     key_bytes = _INT16.pack(0) + key.encode(0)
     if record.value is None:
         return key_bytes, None
-    return key_bytes, _INT16.pack(_VERSION_WRITTEN) + record.value.encode(_VERSION_WRITTEN)
+    return key_bytes, _INT16.pack(record.version) + record.value.encode(record.version)
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
@@ -89,7 +88,7 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
         raise MalformedMessage(f"transaction status {decoded.transaction_status}")
     if decoded.producer_id < 0 or decoded.producer_epoch < 0:
         raise MalformedMessage(f"producer {decoded.producer_id} {decoded.producer_epoch}")
-    return TransactionRecord(decoded_key.transactional_id, decoded)
+    return TransactionRecord(decoded_key.transactional_id, decoded, version)
 
 
 def _split(data: bytes) -> tuple[int, bytes]:

@@ -166,7 +166,13 @@ class Partition(Replica):
         return base_offset
 
     def append_marker(
-        self, marker: Marker, *, producer_id: int, producer_epoch: int, wall_ms: int
+        self,
+        marker: Marker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        wall_ms: int,
+        transaction_version: int = 0,
     ) -> int:
         """Append a coordinator's marker as the leader; return the offset after it.
 
@@ -187,7 +193,7 @@ class Partition(Replica):
             )
         )
         header = read_header(batch)
-        self.log.producers.check_marker(header, marker)
+        self.log.producers.check_marker(header, marker, transaction_version)
         self.verification_guards.drop(producer_id)
         return self.append(batch, header, wall_ms=wall_ms) + 1
 

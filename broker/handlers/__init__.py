@@ -19,6 +19,7 @@ from typing import Any, Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
+TRANSACTIONS_V2: Final = 2
 Answer = Message | Awaitable[Message | None] | None
 
 
@@ -44,6 +45,7 @@ class Api:
         "is_advertised",
         "key",
         "last",
+        "last_of_v2",
         "module",
         "name",
         "need",
@@ -65,6 +67,7 @@ class Api:
         *,
         first: int = 0,
         last: int,
+        last_of_v2: int = -1,
         flexible: int,
         need: Need = Need.NOTHING,
         is_advertised: bool = True,
@@ -73,6 +76,8 @@ class Api:
         self.name = name
         self.first = first
         self.last = last
+        self.last_of_v2 = max(last, last_of_v2)
+        """With version 2 of transactions (odradek.transaction.version)."""
         self.flexible = flexible
         """The first version with compact types, tagged fields and the longer headers."""
         self.need = need
@@ -80,6 +85,10 @@ class Api:
         """Whether ApiVersions lists it: Odradek's own APIs would only confuse clients."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
         self.module = f"k{key:02}{snake}"
+
+    def last_with(self, transaction_version: int) -> int:
+        """The last version that a broker with this version of transactions serves."""
+        return self.last_of_v2 if transaction_version >= TRANSACTIONS_V2 else self.last
 
     def __getattr__(self, name: str) -> Any:
         """Import a lazy attribute on first use; afterwards it is an ordinary attribute."""
@@ -104,7 +113,7 @@ class Api:
 APIS: Final[dict[int, Api]] = {
     api.key: api
     for api in (
-        Api(0, "Produce", last=11, flexible=9),
+        Api(0, "Produce", last=11, last_of_v2=12, flexible=9),
         Api(1, "Fetch", last=17, flexible=12, need=Need.BROKER_TO_FOLLOW),
         Api(2, "ListOffsets", last=9, flexible=6),
         Api(3, "Metadata", last=12, flexible=9),
@@ -129,9 +138,9 @@ APIS: Final[dict[int, Api]] = {
         Api(23, "OffsetForLeaderEpoch", last=4, flexible=4),
         Api(24, "AddPartitionsToTxn", last=5, flexible=3, need=Need.BROKER_TO_BATCH),
         Api(25, "AddOffsetsToTxn", last=4, flexible=3),
-        Api(26, "EndTxn", last=4, flexible=3),
-        Api(27, "WriteTxnMarkers", last=1, flexible=1),
-        Api(28, "TxnOffsetCommit", last=4, flexible=3),
+        Api(26, "EndTxn", last=4, last_of_v2=5, flexible=3),
+        Api(27, "WriteTxnMarkers", last=1, last_of_v2=2, flexible=1),
+        Api(28, "TxnOffsetCommit", last=4, last_of_v2=5, flexible=3),
         Api(32, "DescribeConfigs", last=4, flexible=4),
         Api(33, "AlterConfigs", last=2, flexible=2),
         Api(34, "AlterReplicaLogDirs", last=2, flexible=2),
@@ -149,7 +158,7 @@ APIS: Final[dict[int, Api]] = {
         Api(60, "DescribeCluster", last=1, flexible=0),
         Api(61, "DescribeProducers", last=0, flexible=0),
         Api(65, "DescribeTransactions", last=0, flexible=0),
-        Api(66, "ListTransactions", last=1, flexible=0),
+        Api(66, "ListTransactions", last=1, last_of_v2=2, flexible=0),
         Api(67, "AllocateProducerIds", last=0, flexible=0, need=Need.BROKER),
         Api(68, "ConsumerGroupHeartbeat", last=1, flexible=0),
         Api(69, "ConsumerGroupDescribe", last=1, flexible=0),

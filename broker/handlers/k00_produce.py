@@ -1,4 +1,4 @@
-"""Produce 0-11: append record batches.
+"""Produce 0-12: append record batches.
 
 Each partition gets its own result; a refused one does not prevent the others from being appended.
 Idempotent batches are checked against the producer's last ones. If nothing has to wait for a flush
@@ -7,7 +7,8 @@ has a codec of its own, its batches are compressed first, large ones by a thread
 (waiting_produce.py).
 
 Transactional batches need a transactional id in the request, and all must be of one producer. The
-first one of a transaction in a partition may have to wait for its coordinator (verification.py).
+first one of a transaction in a partition may have to wait for its coordinator (verification.py);
+with v12 it adds the partition to the transaction.
 
 Versions 0-2 carry older formats, which are not supported: every partition is answered
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
@@ -53,6 +54,7 @@ from .waiting_produce import Ready, WaitingBatch, append_when_ready
 
 RECORDS_V2_VERSION_FIRST = 3
 ABORTABLE_VERSION_FIRST = 11
+ADDING_VERSION_FIRST = 12
 ADMIN_CLIENT_ID = "__admin_client"
 _CODES_WITHOUT_LOG_START = frozenset(
     {
@@ -251,6 +253,7 @@ def _verification(
         partition,
         node,
         abortable=abortable,
+        adds=call.version >= ADDING_VERSION_FIRST,
         sequence=header.base_sequence,
     )
 

@@ -1,6 +1,7 @@
 """ApiVersions 0-4: the APIs and versions that the broker serves, from the table of APIs.
 
-No features are supported or finalized, as with Kafka's brokers in ZooKeeper mode; the epoch is the
+With odradek.transaction.version=2 the feature transaction.version is supported and finalized, as in
+Kafka 4. There are no other features, as with Kafka's brokers in ZooKeeper mode; the epoch is the
 version of /feature.
 
 The dispatcher answers unknown versions, because their body cannot be read.
@@ -14,6 +15,8 @@ from odradek.protocol.messages.k18_api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 
 from ..net.call import Call
@@ -21,6 +24,9 @@ from ..node import Node
 from . import APIS, Api
 
 SOFTWARE_VERSION_FIRST: Final = 3
+LEVEL_0_VERSION_FIRST: Final = 4
+"""Clients of older versions fail at a supported feature whose first level is 0 (KAFKA-17011)."""
+TRANSACTION_VERSION: Final = "transaction.version"
 CONSUMER_GROUPS: Final = (68, 69)  # KIP-848; group.coordinator.rebalance.protocols
 NOT_BESIDE_KAFKA: Final = (75,)
 """Unknown to Kafka's brokers in ZooKeeper mode: clients would send it to them too."""
@@ -34,14 +40,40 @@ def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsRe
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         call.client.note_software(f"{name}-{version}"[:200])
-    return ApiVersionsResponse(
+    transaction_version = node.config.odradek_transaction_version
+    response = ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
+            ApiVersion(
+                api_key=api.key,
+                min_version=api.first,
+                max_version=api.last_with(transaction_version),
+            )
             for api in APIS.values()
             if _is_advertised(api, node)
         ],
         finalized_features_epoch=node.controller.feature_epoch,
     )
+    if transaction_version:
+        _show_transaction_version(response, transaction_version, call.version)
+    return response
+
+
+def _show_transaction_version(
+    response: ApiVersionsResponse, transaction_version: int, api_version: int
+) -> None:
+    if api_version >= LEVEL_0_VERSION_FIRST:
+        response.supported_features = [
+            SupportedFeatureKey(
+                name=TRANSACTION_VERSION, min_version=0, max_version=transaction_version
+            )
+        ]
+    response.finalized_features = [
+        FinalizedFeatureKey(
+            name=TRANSACTION_VERSION,
+            max_version_level=transaction_version,
+            min_version_level=transaction_version,
+        )
+    ]
 
 
 def _is_advertised(api: Api, node: Node) -> bool:

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn 0-5: name the partitions that a transaction writes to, before it does.
 
-Producers send it up to v3. From v4 on brokers send it, for several transactions, to add partitions
-or only to ask whether they were added (KIP-890). The partitions of a transaction are added all or
-none.
+Producers send it up to v3. From v4 on brokers send it, for several transactions, to ask whether
+partitions were added, or to add those to which a producer of version 2 writes (KIP-890). The
+partitions of a transaction are added all or none.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
 from ..net.call import Call
 from ..node import Node
+from . import TRANSACTIONS_V2
 from .transaction_codes import fencing_code
 
 BROKERS_VERSION_FIRST: Final = 4
@@ -106,7 +107,9 @@ async def _add(
     answer: Message | Awaitable[Message] = respond(ErrorCode.INVALID_REQUEST)
     if transactional_id:
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        asked = AddPartitions(transactional_id, producer, partitions, respond)
+        is_of_broker = call.version >= BROKERS_VERSION_FIRST
+        client_version = TRANSACTIONS_V2 if is_of_broker else 0
+        asked = AddPartitions(transactional_id, producer, partitions, respond, client_version)
         answer = node.transactions.ask(
             TransactionShard.add_partitions, transactional_id, asked, call, respond
         )

@@ -1,8 +1,9 @@
-"""WriteTxnMarkers 0-1: write the ends of transactions into the logs of partitions.
+"""WriteTxnMarkers 0-2: write the ends of transactions into the logs of partitions.
 
 Coordinators send it, and admin tools to end a hanging transaction. A marker is answered once the
 high watermark has passed it, as a Produce with acks=all. Offsets that were committed in the
-transaction show, or are dropped, before the answer.
+transaction show, or are dropped, before the answer. v2 names the version of the transaction, by
+which the epoch of the marker is checked.
 """
 
 from collections.abc import Awaitable
@@ -117,6 +118,7 @@ def _append(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             wall_ms=node.clock.wall_ms(),
+            transaction_version=marker.transaction_version,
         )
     except Refused as refused:
         result.error_code = refused.code

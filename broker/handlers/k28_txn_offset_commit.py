@@ -1,8 +1,9 @@
-"""TxnOffsetCommit 0-4: store a group's offsets as part of a producer's transaction (KIP-98).
+"""TxnOffsetCommit 0-5: store a group's offsets as part of a producer's transaction (KIP-98).
 
 Answered once the records are committed. The offsets show when the transaction is committed. From v3
 on the request may name the group's member, so that one that was replaced is refused (KIP-447). The
-first commit of a transaction may have to wait for its coordinator (verification.py).
+first commit of a transaction may have to wait for its coordinator (verification.py); with v5 it
+adds the partition of the group to the transaction.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ from . import Answer
 from .verification import Verdict, check_guarded, verification
 
 ABORTABLE_VERSION_FIRST: Final = 4
+ADDING_VERSION_FIRST: Final = 5
 LOADING_VERSION_FIRST: Final = 2
 """Older producers may crash at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
@@ -60,7 +62,12 @@ def handle(request: TxnOffsetCommitRequest, call: Call, node: Node) -> Answer:
     abortable = call.version >= ABORTABLE_VERSION_FIRST
     try:
         asked = verification(
-            request.transactional_id, producer, partition, node, abortable=abortable
+            request.transactional_id,
+            producer,
+            partition,
+            node,
+            abortable=abortable,
+            adds=call.version >= ADDING_VERSION_FIRST,
         )
     except NotVerified as refusal:
         return refused(_code_of(refusal))

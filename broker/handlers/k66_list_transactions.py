@@ -1,8 +1,9 @@
-"""ListTransactions 0-1: the transactional ids that this broker coordinates, filtered."""
+"""ListTransactions 0-2: the transactional ids that this broker coordinates, filtered."""
 
+from collections.abc import Callable
 from typing import Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k66_list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -23,10 +24,15 @@ def handle(request: ListTransactionsRequest, call: Call, node: Node) -> ListTran
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = frozenset(request.state_filters)
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _NAMES]
+    try:
+        names = _names(request.transactional_id_pattern)
+    except Refused as refused:
+        return ListTransactionsResponse(error_code=refused.code)
     filters = Filters(
         states=states or None,
         producer_ids=frozenset(request.producer_id_filters) or None,
         duration_ms=request.duration_filter,
+        names=names,
     )
     wall_ms = node.clock.wall_ms()
     return ListTransactionsResponse(
@@ -41,3 +47,13 @@ def handle(request: ListTransactionsRequest, call: Call, node: Node) -> ListTran
             for found in shard.listed(filters, wall_ms)
         ],
     )
+
+
+def _names(pattern: str | None) -> Callable[[str], bool] | None:
+    """Which transactional ids match (KIP-1152).  Raises: Refused (INVALID_REGULAR_EXPRESSION)."""
+    if not pattern:
+        return None
+    from ..core.groups.regex import compile_pattern  # rarely needed
+
+    compiled = compile_pattern(pattern)
+    return lambda name: compiled.fullmatch(name) is not None

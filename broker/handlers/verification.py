@@ -1,10 +1,13 @@
-"""Checks with the coordinator that a partition is in a transaction (KIP-890, part 1).
+"""Checks with the coordinator that a partition is in a transaction (KIP-890).
 
 A batch that comes when its producer has no open transaction in the partition would begin one. If
-the coordinator does not know of it, nobody would end it.
+the coordinator does not know of it, nobody would end it. So the coordinator is asked whether the
+partition was added (part 1), or has to add it (part 2: Produce 12, TxnOffsetCommit 5).
 """
 
+import asyncio
 from collections.abc import Awaitable
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
@@ -12,6 +15,9 @@ from ..core.effects import Producer
 from ..core.partition import Partition
 from ..node import Node
 from ..transactions.verifier import Question, refusal
+
+ADD_WAIT_MS: Final = 100
+ADD_PAUSE_S: Final = 0.02
 
 Verdict = Awaitable[None]
 """Returns if the batch may be appended; raises NotVerified otherwise."""
@@ -24,24 +30,57 @@ def verification(
     node: Node,
     *,
     abortable: bool,
+    adds: bool,
     sequence: int | None = None,
 ) -> Verdict | None:
     """What a transactional batch must wait for; None: it may be appended now.
 
-    `abortable`: whether the version of the request has TRANSACTION_ABORTABLE.  `sequence`: the
-    batch's first one; later batches must wait for it.  Raises: NotVerified.
+    `abortable`: whether the version of the request has TRANSACTION_ABORTABLE.  `adds`: whether the
+    request adds the partition.  `sequence`: the batch's first one; later batches must wait for it.
+    Raises: NotVerified.
     """
-    is_enabled = node.config.transaction_partition_verification_enable
+    is_enabled = adds or node.config.transaction_partition_verification_enable
     if not is_enabled or partition.log.producers.is_in_transaction(*producer):
         return None
     if sequence is not None:
         partition.verification_guards.asked(producer, sequence)
     key = partition.state.topic, partition.state.partition
-    answer = node.verifier.ask(Question(transactional_id, producer, key))
+    question = Question(transactional_id, producer, key, adds)
+    if adds:
+        return _added(question, node, partition, sequence)
+    answer = node.verifier.ask(question)
     if isinstance(answer, ErrorCode):
         _check(answer, abortable=abortable)
         return None
     return _verdict(answer, abortable=abortable)
+
+
+async def _added(
+    question: Question, node: Node, partition: Partition, sequence: int | None
+) -> None:
+    """Have a partition added; while the markers of the transaction before are missing, wait a bit.
+
+    A producer of version 2 begins each transaction, and so each partition, with sequence 0.
+    Source: add.partitions.to.txn.retry.backoff.ms and ProducerAppendInfo of Kafka 4.3.
+    Raises: NotVerified, Refused (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    """
+    begun_ms = node.clock.now_ms()
+    while True:
+        answer = node.verifier.ask(question)
+        code = answer if isinstance(answer, ErrorCode) else await answer
+        is_late = node.clock.now_ms() - begun_ms >= ADD_WAIT_MS
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or is_late:
+            break
+        await asyncio.sleep(ADD_PAUSE_S)
+    refused = refusal(code, knows_abortable=True, adds=True)
+    if refused is not None:
+        raise refused
+    entry = partition.log.producers.entry(question.producer.producer_id)
+    if sequence and (entry is None or not entry.batches):
+        raise Refused(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {question.producer.producer_id}: sequence {sequence} came first",
+        )
 
 
 async def _verdict(answer: Awaitable[ErrorCode], *, abortable: bool) -> None:

@@ -46,6 +46,16 @@ class ProducerIds:
         """
         if not self._block and not self._next:
             await self._wait()
+        return self._take()
+
+    def ready_id(self) -> int | None:
+        """An id that was never used before, if one is at hand; else ask for some."""
+        if not self._block and not self._next:
+            self._fetch()
+            return None
+        return self._take()
+
+    def _take(self) -> int:
         if not self._block:
             self._block, self._next = self._next, range(0)
             self._prefetch_at = self._block.start + int(len(self._block) * PREFETCH_AT)

@@ -141,7 +141,7 @@ class Dispatcher:
         api = APIS.get(api_key)
         if api is None:
             raise UnsupportedVersion(f"unknown API key {api_key}")
-        if not api.first <= version <= api.last:
+        if not api.first <= version <= api.last and not self._serves_v2(api, version):
             if api_key == API_VERSIONS_KEY:
                 self._node.metrics.requests[api.name].count += 1
                 self._answer_unknown_api_versions(api, correlation_id)
@@ -261,6 +261,11 @@ class Dispatcher:
         counts.sent_bytes += FRAME_SIZE.unpack_from(out)[0]
         counts.total_ms += node.clock.now_ms() - came_at_ms
         self._client.send(out)
+
+    def _serves_v2(self, api: Api, version: int) -> bool:
+        """Whether a version that belongs to version 2 of transactions is served."""
+        last = api.last_with(self._node.config.odradek_transaction_version)
+        return api.last < version <= last
 
     def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
         """Tell a client newer than this broker, in v0, which versions of this API it may use."""

@@ -19,6 +19,10 @@ from .zookeeper import ZooKeeperSettings
 _MIB = 1 << 20
 
 
+def _transaction_version(text: str) -> str | None:
+    return None if text.strip() in ("0", "2") else "0 or 2"
+
+
 class OdradekSettings:
     """Settings that Kafka does not have."""
 
@@ -67,6 +71,15 @@ class OdradekSettings:
         "The most partitions in all fetch sessions together; above this limit new sessions are "
         "declined.",
         at_least=0,
+    )
+    odradek_transaction_version = Setting(
+        "odradek.transaction.version",
+        INT,
+        0,
+        "The version of transactions, as Kafka's feature transaction.version: 0, or 2 for KIP-890, "
+        "with which each transaction has its own epoch. Version 2 needs the embedded store; all "
+        "brokers of a process have the same.",
+        check=_transaction_version,
     )
 
 

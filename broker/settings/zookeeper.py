@@ -109,6 +109,11 @@ def check_zookeeper_settings(values: ByName) -> None:
     """Check the settings of the connection to ZooKeeper.  Raises: ConfigError."""
     if not values["zookeeper.connect"]:
         return
+    if values["odradek.transaction.version"]:
+        raise ConfigError(
+            f"odradek.transaction.version={values['odradek.transaction.version']} does not go with "
+            "zookeeper.connect: Kafka's brokers in ZooKeeper mode know no version 2 of transactions"
+        )
     has_name = values["odradek.zookeeper.auth.username"] is not None
     if has_name != (values["odradek.zookeeper.auth.password"] is not None):
         raise ConfigError(

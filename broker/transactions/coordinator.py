@@ -64,12 +64,15 @@ class TransactionCoordinator:
         tasks: TaskSupervisor,
         peers: "Peers",
         call_self: "CallSelf",
+        ready_producer_id: Callable[[], int | None],
     ) -> None:
+        """`ready_producer_id`: gives a producer id that was never used, if one is at hand."""
         self.topic = InternalTopic(TRANSACTION_STATE_TOPIC, topic_plan, local, topics, session)
         self._local = local
         self._tasks = tasks
         self._peers = peers
         self._call_self = call_self
+        self._ready_producer_id = ready_producer_id
         self._shards: LedShards | None = None
         self._queues: MarkerQueues | None = None
 
@@ -141,7 +144,9 @@ class TransactionCoordinator:
             self._local,
             self._tasks,
             codec=TRANSACTION_RECORDS,
-            make=lambda number: TransactionShard(number, self._settings, journals),
+            make=lambda number: TransactionShard(
+                number, self._settings, journals, self._ready_producer_id
+            ),
             log_settings=lambda: LogSettings(
                 load_buffer_bytes=config.transaction_state_log_load_buffer_size,
                 commit_timeout_ms=None,
@@ -161,6 +166,7 @@ class TransactionCoordinator:
         abort_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         expire_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
         return TransactionSettings(
+            version=config.odradek_transaction_version,
             abort_check_interval_ms=abort_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             expiration_check_interval_ms=expire_ms,

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.05
+VERSION_OF_V2: Final = 2
+"""Of WriteTxnMarkers; it names the version of transactions of each marker."""
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 _FENCED: Final = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
@@ -72,6 +74,8 @@ class MarkerQueues:
         self._local = local
         self._tasks = tasks
         self._version = peers.versions.write_txn_markers
+        if local.config.odradek_transaction_version:
+            self._version = VERSION_OF_V2
         self._call_self = call_self
         self._shards = shards
         self._queues: dict[int, deque[Marker]] = {}
@@ -236,6 +240,7 @@ def _request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
                     for name, indexes in by_topic(marker.partitions).items()
                 ],
                 coordinator_epoch=marker.led.leader_epoch,
+                transaction_version=marker.effect.client_version,
             )
         )
     return request

@@ -1,13 +1,15 @@
-"""Asks coordinators whether partitions were added to a transaction, before a batch opens it there.
+"""Asks coordinators about a transaction, before a batch opens it in a partition.
 
 Without that, a batch that arrives after the end of its transaction would open another one, which
-nobody ends (KIP-890). This broker's own coordinator is asked by a direct call. Questions for
-another broker go out together: one AddPartitionsToTxn is in flight for each broker.
+nobody ends (KIP-890). So producers of version 1 add the partition first, and the coordinator is
+asked whether they did; for those of version 2 the coordinator is asked to add it. This broker's own
+coordinator is asked by a direct call. Other questions go out together: one AddPartitionsToTxn is in
+flight for each broker.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused, error_code
@@ -17,6 +19,7 @@ from odradek.protocol.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.protocol.schema import Message
 
 from ..core.effects import Producer
 from ..core.partition_state import TopicPartition, by_topic
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from ..local_broker import LocalBroker
     from ..peers.addresses import Peers
     from .coordinator import TransactionCoordinator
+    from .marker_queues import CallSelf
 
 _LATER: Final = frozenset(
     {
@@ -45,11 +49,12 @@ QUESTIONS_MAX: Final = 1_000
 
 
 class Question(NamedTuple):
-    """Whether a partition is in a producer's open transaction."""
+    """Whether a partition is in a producer's open transaction, or may be added to it."""
 
     transactional_id: str
     producer: Producer
     partition: TopicPartition
+    adds: bool = False
 
 
 class NotVerified(Refused):
@@ -75,6 +80,7 @@ class Verifier:
         tasks: TaskSupervisor,
         peers: "Peers",
         transactions: "TransactionCoordinator",
+        call_self: "CallSelf",
     ) -> None:
         self._local = local
         self._tasks = tasks
@@ -83,6 +89,7 @@ class Verifier:
             peers, local.broker_id, timeout_ms=local.config.request_timeout_ms
         )
         self._transactions = transactions
+        self._call_self = call_self
         self._queues: dict[int, list[Waiting]] = {}
         """The questions for each broker that a task is asking."""
 
@@ -99,7 +106,7 @@ class Verifier:
         if state is None:
             self._tasks.spawn(self._count(), "count transactions")
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if state.leader == self._local.broker_id:
+        if state.leader == self._local.broker_id and not question.adds:
             return self._ask_here(question)
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         queue = self._queues.get(state.leader)
@@ -119,7 +126,7 @@ class Verifier:
             await self._transactions.topic.count()
 
     def _ask_here(self, question: Question) -> ErrorCode:
-        transactional_id, producer, partition = question
+        transactional_id, producer, partition, _ = question
         try:
             shard = self._transactions.shard_of(transactional_id)
             missing = shard.missing_partitions(transactional_id, producer, [partition])
@@ -129,31 +136,42 @@ class Verifier:
 
     async def _ask_all(self, broker_id: int, queue: list[Waiting]) -> None:
         """Ask what is queued for a broker; return when nothing is."""
-        while queue:
-            asked = take_questions(queue)
-            try:
-                answer = await self._connections.ask(broker_id, _request_of(asked), self._version)
-            except PeerFailed:
-                codes: dict[tuple[str, TopicPartition], int] = {}
-                other = ErrorCode.NETWORK_EXCEPTION
-            else:
-                assert isinstance(answer, AddPartitionsToTxnResponse)
-                codes, other = _codes_of(answer), error_code(answer.error_code)
-            for question, waiting in asked:
-                if not waiting.done():
-                    code = codes.get((question.transactional_id, question.partition), other)
-                    waiting.set_result(error_code(code) or ErrorCode.NONE)
-        self._queues.pop(broker_id, None)
+        try:
+            while queue:
+                await self._ask_about(broker_id, take_questions(queue))
+        finally:
+            self._queues.pop(broker_id, None)
+            _answer(queue, {}, ErrorCode.NETWORK_EXCEPTION)
+
+    async def _ask_about(self, broker_id: int, asked: Sequence[Waiting]) -> None:
+        codes: dict[tuple[str, TopicPartition], int] = {}
+        other = ErrorCode.NETWORK_EXCEPTION
+        try:
+            answer = await self._send(broker_id, _request_of(asked))
+            assert isinstance(answer, AddPartitionsToTxnResponse)
+            codes, other = _codes_of(answer), error_code(answer.error_code) or other
+        except PeerFailed:
+            pass  # the producer asks again
+        finally:
+            _answer(asked, codes, other)
+
+    async def _send(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Message:
+        """Raises: PeerFailed."""
+        if broker_id != self._local.broker_id:
+            return await self._connections.ask(broker_id, request, self._version)
+        answer = self._call_self(request, self._version)
+        return await answer if isinstance(answer, Awaitable) else answer
 
 
-def refusal(code: ErrorCode, *, knows_abortable: bool) -> NotVerified | None:
+def refusal(code: ErrorCode, *, knows_abortable: bool, adds: bool = False) -> NotVerified | None:
     """What a producer is told of an answer; None: append the batch.
 
     `knows_abortable`: whether the version of its request has TRANSACTION_ABORTABLE (KIP-890).
+    `adds`: whether it adds the partition; then it also knows CONCURRENT_TRANSACTIONS.
     """
     if code is ErrorCode.NONE:
         return None
-    if code in _LATER:
+    if code in _LATER and not (adds and code is ErrorCode.CONCURRENT_TRANSACTIONS):
         message = f"the coordinator could not tell: {code.name}"
         return NotVerified(ErrorCode.NOT_ENOUGH_REPLICAS, code, message)
     if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
@@ -166,40 +184,54 @@ def refusal(code: ErrorCode, *, knows_abortable: bool) -> NotVerified | None:
 def take_questions(queue: list[Waiting]) -> list[Waiting]:
     """Remove the questions of the next request from the queue, in their order.
 
-    An answer names the transactional id and no producer. So a request has one producer for each id;
-    questions about another one, such as an older epoch, wait for the next request.
+    An answer names the transactional id, but neither the producer nor whether a partition was to be
+    added. So a request has one producer for each id, and either adds all its partitions or none;
+    other questions, such as those of an older epoch, wait for the next request.
     """
-    producers: dict[str, Producer] = {}
+    kinds: dict[str, tuple[Producer, bool]] = {}
     taken, left = list[Waiting](), list[Waiting]()
     for waiting in queue:
         question = waiting[0]
-        fits = len(taken) < QUESTIONS_MAX and question.producer == producers.setdefault(
-            question.transactional_id, question.producer
-        )
-        (taken if fits else left).append(waiting)
+        kind = question.producer, question.adds
+        is_full = len(taken) == QUESTIONS_MAX
+        if is_full or kinds.setdefault(question.transactional_id, kind) != kind:
+            left.append(waiting)
+        else:
+            taken.append(waiting)
     queue[:] = left
     return taken
 
 
 def _request_of(asked: Sequence[Waiting]) -> AddPartitionsToTxnRequest:
-    by_transaction: dict[tuple[str, Producer], set[TopicPartition]] = {}
-    for (transactional_id, producer, partition), _ in asked:
-        by_transaction.setdefault((transactional_id, producer), set()).add(partition)
+    by_transaction: dict[tuple[str, Producer, bool], set[TopicPartition]] = {}
+    for question, _ in asked:
+        key = question.transactional_id, question.producer, question.adds
+        by_transaction.setdefault(key, set()).add(question.partition)
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
                 transactional_id=transactional_id,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
-                verify_only=True,
+                verify_only=not adds,
                 topics=[
                     AddPartitionsToTxnTopic(name=name, partitions=indexes)
                     for name, indexes in by_topic(partitions).items()
                 ],
             )
-            for (transactional_id, producer), partitions in by_transaction.items()
+            for (transactional_id, producer, adds), partitions in by_transaction.items()
         ]
     )
+
+
+def _answer(
+    asked: Sequence[Waiting], codes: dict[tuple[str, TopicPartition], int], other: ErrorCode
+) -> None:
+    """Answer each question with its code, or with `other` if it has none."""
+    for question, waiting in asked:
+        if not waiting.done():
+            code = codes.get((question.transactional_id, question.partition), other)
+            waiting.set_result(error_code(code) or ErrorCode.NONE)
 
 
 def _codes_of(answer: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartition], int]:

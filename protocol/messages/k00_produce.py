@@ -1,6 +1,6 @@
 """Produce (API key 0): append record batches to partitions.
 
-Source: ProduceRequest.json, ProduceResponse.json of Apache Kafka 3.9.2.
+Source: ProduceRequest.json, ProduceResponse.json of Apache Kafka 3.9.2, v12 of 4.3.1.
 """
 
 from ..schema import Message, Records, Struct, array, int16, int32, int64, records, string, struct
@@ -20,8 +20,11 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
 
-class ProduceRequest(Message, api_key=0, versions="0-11", flexible="9+"):
-    """Append; `acks` is 0 (no response), 1 (leader) or -1 (in-sync replicas)."""
+class ProduceRequest(Message, api_key=0, versions="0-12", flexible="9+"):
+    """Append; `acks` is 0 (no response), 1 (leader) or -1 (in-sync replicas).
+
+    v12 also adds the partitions to the transaction (KIP-890).
+    """
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
@@ -79,7 +82,7 @@ class NodeEndpoint(Struct):
     rack: str | None = string("10+", nullable="10+", default=None)
 
 
-class ProduceResponse(Message, api_key=0, versions="0-11", flexible="9+"):
+class ProduceResponse(Message, api_key=0, versions="0-12", flexible="9+"):
     """One result per partition, in the order of the request."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")

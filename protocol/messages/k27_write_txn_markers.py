@@ -1,9 +1,10 @@
 """WriteTxnMarkers (API key 27): a coordinator has the ends of transactions written into logs.
 
-Source: WriteTxnMarkersRequest.json, WriteTxnMarkersResponse.json of Apache Kafka 3.9.2.
+Source: WriteTxnMarkersRequest.json, WriteTxnMarkersResponse.json of Apache Kafka 3.9.2,
+v2 of 4.3.1.
 """
 
-from ..schema import Message, Struct, array, boolean, int16, int32, int64, string
+from ..schema import Message, Struct, array, boolean, int8, int16, int32, int64, string
 
 
 class WritableTxnMarkerTopic(Struct):
@@ -21,9 +22,11 @@ class WritableTxnMarker(Struct):
     transaction_result: bool = boolean("0+")
     topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic, "0+")
     coordinator_epoch: int = int32("0+")
+    transaction_version: int = int8("2+", default=0)
+    """Of the client whose transaction it is (KIP-1228)."""
 
 
-class WriteTxnMarkersRequest(Message, api_key=27, versions="0-1", flexible="1+"):
+class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
     """The markers to write."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
@@ -52,7 +55,7 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult, "0+")
 
 
-class WriteTxnMarkersResponse(Message, api_key=27, versions="0-1", flexible="1+"):
+class WriteTxnMarkersResponse(Message, api_key=27, versions="0-2", flexible="1+"):
     """An error code for each partition."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, "0+")

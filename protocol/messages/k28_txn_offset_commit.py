@@ -1,6 +1,7 @@
 """TxnOffsetCommit (API key 28): a producer commits offsets of a group as part of its transaction.
 
-Source: TxnOffsetCommitRequest.json, TxnOffsetCommitResponse.json of Apache Kafka 3.9.2.
+Source: TxnOffsetCommitRequest.json, TxnOffsetCommitResponse.json of Apache Kafka 3.9.2,
+v5 of 4.3.1.
 """
 
 from ..schema import Message, Struct, array, int16, int32, int64, string
@@ -22,8 +23,11 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-4", flexible="3+"):
-    """Commit offsets in a transaction; v3+ name the member that has consumed them (KIP-447)."""
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+    """Commit offsets in a transaction; v3+ name the member that has consumed them (KIP-447).
+
+    v5 also adds the group to the transaction (KIP-890).
+    """
 
     transactional_id: str = string("0+")
     group_id: str = string("0+")
@@ -51,7 +55,7 @@ class TxnOffsetCommitResponseTopic(Struct):
     )
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
     """One code for each partition."""
 
     throttle_time_ms: int = int32("0+")

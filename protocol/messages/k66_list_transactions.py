@@ -1,17 +1,22 @@
 """ListTransactions (API key 66): the transactional ids of a coordinator.
 
-Source: ListTransactionsRequest.json, ListTransactionsResponse.json of Apache Kafka 3.9.2.
+Source: ListTransactionsRequest.json, ListTransactionsResponse.json of Apache Kafka 3.9.2,
+v2 of 4.3.1.
 """
 
 from ..schema import Message, Struct, array, int16, int32, int64, string
 
 
-class ListTransactionsRequest(Message, api_key=66, versions="0-1", flexible="0+"):
-    """Which to list: by state, by producer id, by age; all if a filter is empty or negative."""
+class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
+    """Which to list; all if a filter is empty or negative.
+
+    v2+ may give a regular expression for whole transactional ids (KIP-1152).
+    """
 
     state_filters: list[str] = array("string", "0+")
     producer_id_filters: list[int] = array("int64", "0+")
     duration_filter: int = int64("1+", default=-1)
+    transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
 
 
 class TransactionState(Struct):
@@ -22,7 +27,7 @@ class TransactionState(Struct):
     transaction_state: str = string("0+")
 
 
-class ListTransactionsResponse(Message, api_key=66, versions="0-1", flexible="0+"):
+class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
     """The transactional ids that pass the filters."""
 
     throttle_time_ms: int = int32("0+")

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage
-from odradek.protocol.primitives import INT32_MAX
+from odradek.protocol.primitives import INT16_MAX, INT32_MAX
 from odradek.protocol.records import BatchHeader, Marker, MarkerType, iter_records, read_marker
 
 from ..errors import ProducerError
@@ -30,6 +30,8 @@ from .transactions import Transactions
 
 BATCHES_KEPT_MAX: Final = 10
 NO_PRODUCER_EPOCH: Final = -1
+EPOCH_BUMP_VERSION_FIRST: Final = 2
+"""Of transactions: from it on each end raises the epoch (KIP-890)."""
 _MARKER_BYTES_MAX: Final = 4096
 
 
@@ -194,14 +196,27 @@ class ProducerState:
                 f"{entry.producer_epoch}",
             )
 
-    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
+    def check_marker(
+        self, header: BatchHeader, marker: Marker, transaction_version: int = 0
+    ) -> None:
         """Check a coordinator's marker, before the append.
 
-        It may name a producer without an open transaction, which then wrote nothing here.
+        It may name a producer without an open transaction, which then wrote nothing here. With
+        version 2 of transactions it has a later epoch than the records that it ends (KIP-1228).
         Raises: ProducerError(INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED).
         """
         self.check_epoch(header.producer_id, header.producer_epoch)
         entry = self._entries.get(header.producer_id)
+        if (
+            transaction_version >= EPOCH_BUMP_VERSION_FIRST
+            and self.is_in_transaction(header.producer_id, header.producer_epoch)
+            and header.producer_epoch < INT16_MAX  # which is no producer's
+        ):
+            raise ProducerError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id}: a marker of epoch {header.producer_epoch} came "
+                "while a transaction of that epoch is open",
+            )
         if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
             raise ProducerError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,

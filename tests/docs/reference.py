@@ -50,7 +50,8 @@ APIS_INTRODUCTION: Final = """\
 
 A broker answers ApiVersions with the API keys and version ranges of this table. *Flexible* is the
 first version with compact types and tagged fields. *Kafka 3.9.2* is the range that Apache Kafka
-3.9.2 with ZooKeeper advertises.
+3.9.2 with ZooKeeper advertises. Versions in parentheses are served and advertised only with
+`odradek.transaction.version=2`; they are those of Apache Kafka 4.
 
 A broker accepts requests marked *brokers* only on a listener for brokers. On other listeners it
 answers CLUSTER_AUTHORIZATION_FAILED, and TOPIC_AUTHORIZATION_FAILED to the Fetch of a follower:
@@ -149,9 +150,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _api_cells(api: Api) -> tuple[str, ...]:
     versions = api.request.VERSIONS
-    assert (versions.first, versions.last) == (api.first, api.last), api.name
+    assert (versions.first, versions.last) == (api.first, api.last_of_v2), api.name
     flexible = str(api.flexible) if api.flexible <= api.last else "none"
     served = _range(api.first, api.last)
+    if api.last_of_v2 > api.last:
+        served += f" ({api.last_of_v2})"
     return str(api.key), api.name, served, flexible, SENDERS[api.need]
 
 

@@ -1,4 +1,4 @@
-"""In what Odradek's answers about transactions may differ from Apache Kafka 3.9.2's, and why."""
+"""In what Odradek's answers about transactions may differ from Apache Kafka's, and why."""
 
 from typing import Final
 
@@ -35,4 +35,17 @@ ALLOWED: Final[tuple[Rule, ...]] = (
     ),
     Rule("states_after_a_kill", r"^log, isolation 1: .*aborted_transactions: only in th", UNREAD),
     Rule("offsets_deleted", r"delete the group: .*ours 69, Kafka's 0$", EMPTY_GROUP),
+)
+
+TWO_WITH_ONE_EPOCH: Final = (
+    "If a client of version 1 has ended the last transaction, Kafka takes a late EndTxn of an older"
+    " producer for its repetition, and gives both producers one epoch; we fence the older one."
+)
+EPOCH_OF_START: Final = "In KRaft mode each start of a broker raises the leader epochs."
+
+ALLOWED_OF_VERSION_2: Final[tuple[Rule, ...]] = (
+    Rule(None, r"error_message: ours '\(text\)', Kafka's (None|'')$", MORE_HELPFUL),
+    Rule("end_in_every_state", r"^committed_by_1: .* as an epoch before: ", TWO_WITH_ONE_EPOCH),
+    Rule("epochs_exhausted", r"^committed_by_1, \w+: again: ", TWO_WITH_ONE_EPOCH),
+    Rule("epochs_exhausted", r"coordinator_epoch: ours 0, Kafka's [12]$", EPOCH_OF_START),
 )

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -10,7 +10,7 @@ from tests.kafka.apache import BY_VERSION
 from tests.kafka.process import BrokerServer, free_port
 
 READY: Final = re.compile(
-    r"^odradek ready: PLAINTEXT://(?P<host>[^:]+):(?P<port>\d+) broker=(?P<broker>\d+)"
+    r"^odradek ready: PLAINTEXT://(?P<host>[^:]+):(?P<port>\d+)\S* brokers?=(?P<broker>\d+)\S*"
     r" data=(?P<data>.+) startup_ms=(?P<startup_ms>[\d.]+)$",
     re.MULTILINE,
 )
@@ -56,8 +56,15 @@ def serve_command(
 class OdradekServer(BrokerServer):
     """`odradek serve` in a child process, at each start on the same port."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        arguments: Sequence[str] = (),
+    ):
         self.settings = dict(settings or {})
+        self._arguments = arguments
         super().__init__(directory, "127.0.0.1", free_port())
         self.startup_ms = -1.0
 
@@ -66,6 +73,7 @@ class OdradekServer(BrokerServer):
         self.directory.mkdir(parents=True, exist_ok=True)
         listen = f"{self.host}:{self.port}"
         self._process.command = serve_command(self.data_dir, self.settings, listen=listen)
+        self._process.command += self._arguments
         output = self._process.output
         seen_bytes = output.stat().st_size if output.exists() else 0
 

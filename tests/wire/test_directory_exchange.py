@@ -208,6 +208,10 @@ class Exchange:
 
     # Moving.
 
+    def set_transaction_version(self, version: int) -> None:
+        """From its next start on Odradek writes the states of transactions in this version."""
+        self.odradek.settings["odradek.transaction.version"] = str(version)
+
     def to_kafka(self) -> str:
         done = run_odradek(
             "export-zookeeper", "--data-dir", self.log_dirs, "--zookeeper", self.zookeeper
@@ -258,6 +262,7 @@ def run_rounds(directory: Path, *, rounds: int, seed: int) -> None:
             if leaves_transactions:
                 exchange.leave_transactions(exchange.kafka)
             exchange.end(exchange.kafka, kill=kill_kafka)
+            exchange.set_transaction_version(2 if (number + 1) % 8 in (1, 3) else 0)
             exchange.to_odradek()
             exchange.check(exchange.odradek, log_starts=not kill_kafka)
         exchange.work(exchange.odradek)

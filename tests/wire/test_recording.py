@@ -9,6 +9,7 @@ import pytest
 
 from tests.wire import comparing, test_against_kafka, test_groups_against_kafka
 from tests.wire import test_transactions_against_kafka as transactions
+from tests.wire import test_transactions_version_2_against_kafka as version_2
 from tests.wire.compactions import RECORDINGS as COMPACTIONS
 from tests.wire.compactions import SCENARIOS
 from tests.wire.recording import RECORDINGS, Answers, Recording, as_recorded
@@ -53,7 +54,12 @@ def test_nothing_is_held_for_a_stale_recording_of_a_whole_run(
 
 
 def test_no_recording_is_left_over() -> None:
-    pairs = (*test_against_kafka.HELD, *test_groups_against_kafka.HELD, *transactions.HELD)
+    pairs = (
+        *test_against_kafka.HELD,
+        *test_groups_against_kafka.HELD,
+        *transactions.HELD,
+        *version_2.HELD,
+    )
     held = {suite.path(each) for suite, conversations in pairs for each in conversations}
     assert set(RECORDINGS.rglob("*.json")) == held
     assert set(COMPACTIONS.iterdir()) == {scenario.path for scenario in SCENARIOS}

@@ -14,3 +14,5 @@ class SendMarkers(OwnEffect):
     producer: Producer
     commits: bool
     partitions: frozenset[TopicPartition]
+    client_version: int = 0
+    """The version of transactions that the client of the transaction speaks."""

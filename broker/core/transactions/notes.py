@@ -57,6 +57,8 @@ def extended(known: Snapshot, after_it: Snapshot, caller: Caller) -> Note:
 
 def ended(known: Snapshot, request: EndTransaction, caller: Caller, wall_ms: int) -> Note:
     """The producer committed or aborted its transaction; the markers follow."""
+    if not known.is_ongoing:
+        return Note("abort", "no partition was added", _who(caller))
     reason = f"{_count(known.partitions)}, open for {_since(known.start_ms, wall_ms)}"
     return Note("commit" if request.commits else "abort", reason, _who(caller))
 

@@ -32,6 +32,8 @@ class AddPartitions(NamedTuple):
     producer: Producer
     partitions: Sequence[TopicPartition]
     respond: Respond
+    client_version: int = 0
+    """The version of transactions that the client speaks; 2: its Produce has added them."""
 
 
 class EndTransaction(NamedTuple):
@@ -40,7 +42,12 @@ class EndTransaction(NamedTuple):
     transactional_id: str
     producer: Producer
     commits: bool
-    respond: Respond
+    respond: Callable[[ErrorCode, Producer], Message]
+    """With the id and epoch with which the producer goes on."""
+    client_version: int = 0
+    """The version of transactions that the client speaks."""
+    new_producer_id: int | None = None
+    """A producer id that was never used, if `TransactionShard.needs_producer_id_to_end`."""
 
 
 class Filters(NamedTuple):
@@ -51,3 +58,5 @@ class Filters(NamedTuple):
     producer_ids: frozenset[int] | None
     duration_ms: int
     """Only transactions that began longer ago; negative: all."""
+    names: Callable[[str], bool] | None = None
+    """Which transactional ids; None: all."""

@@ -7,7 +7,8 @@ other requests for this transactional id get CONCURRENT_TRANSACTIONS, and client
 An append that the log has taken is never given up: it may be committed later. So a transition stays
 pending until the high watermark has passed it, or another broker leads the partition.
 
-Source: the behaviour of TransactionCoordinator and TransactionStateManager of Kafka 3.9.
+Source: the behaviour of TransactionCoordinator and TransactionStateManager of Kafka 3.9; of 4.3 for
+version 2 of transactions.
 """
 
 import zlib
@@ -24,6 +25,7 @@ from ..moment import Moment
 from ..partition_state import TopicPartition
 from . import notes
 from . import transaction as after
+from .ending import EPOCH_BUMP_VERSION_FIRST, Ending, ending, needs_next_producer_id
 from .journals import Journals, ShardJournals
 from .markers import SendMarkers
 from .notes import Note
@@ -41,6 +43,7 @@ _COMPLETE: Final = {
     TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
 }
 
+NOBODY: Final = Producer(NONE, NONE)
 Then = Callable[[ErrorCode], Sequence[Effect]]
 
 
@@ -48,12 +51,20 @@ class TransactionShard:
     """All transactional ids of one partition."""
 
     def __init__(
-        self, partition: int, settings: Callable[[], TransactionSettings], journals: Journals
+        self,
+        partition: int,
+        settings: Callable[[], TransactionSettings],
+        journals: Journals,
+        ready_producer_id: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`journals`: those of all shards of the broker."""
+        """`journals`: those of all shards of the broker.
+
+        `ready_producer_id` gives a producer id that was never used, if one is at hand.
+        """
         self.partition = partition
         self._settings = settings
         self._journals = ShardJournals(journals, partition)
+        self._ready_producer_id = ready_producer_id
         self._transactions: dict[str, Transaction] = {}
         self._moment = Moment(0, 0)
 
@@ -61,8 +72,20 @@ class TransactionShard:
 
     def needs_producer_id(self, transactional_id: str, claimed: Producer | None) -> bool:
         """Whether `init_producer` will need a new producer id."""
+        known = self._known(transactional_id)
+        return needs_producer_id(known, claimed) or self._needs_id_to_fence(known)
+
+    def needs_producer_id_to_end(self, transactional_id: str, client_version: int) -> bool:
+        """Whether `end` will need a new producer id."""
+        return needs_next_producer_id(self._known(transactional_id), client_version)
+
+    def _needs_id_to_fence(self, known: Snapshot | None) -> bool:
+        is_ongoing = known is not None and known.is_ongoing
+        return is_ongoing and needs_next_producer_id(known, self._settings().version)
+
+    def _known(self, transactional_id: str) -> Snapshot | None:
         transaction = self._transactions.get(transactional_id)
-        return needs_producer_id(None if transaction is None else transaction.known, claimed)
+        return None if transaction is None else transaction.known
 
     def init_producer(
         self, request: InitProducer, caller: Caller, reply: Reply, moment: Moment
@@ -71,7 +94,7 @@ class TransactionShard:
         self._moment = moment
 
         def answer(code: ErrorCode) -> list[Effect]:
-            return [Answer(reply, request.respond(code, Producer(NONE, NONE)))]
+            return [Answer(reply, request.respond(code, NOBODY))]
 
         def refuse(code: ErrorCode) -> list[Effect]:
             self._note(request.transactional_id, notes.refused(request, code, caller))
@@ -96,6 +119,7 @@ class TransactionShard:
                     transaction,
                     notes.fenced(known, caller),
                     lambda code: answer(code or ErrorCode.CONCURRENT_TRANSACTIONS),
+                    NONE if new_id is None else new_id,
                 )
             after_it = after.initialized(
                 known,
@@ -106,6 +130,8 @@ class TransactionShard:
             )
         except Refused as refused:
             return refuse(refused.code)
+        if self._settings().version >= EPOCH_BUMP_VERSION_FIRST:
+            after_it = after_it._replace(start_ms=NONE)  # as Kafka 4 shows it
 
         def then(code: ErrorCode) -> list[Effect]:
             if code:
@@ -127,17 +153,29 @@ class TransactionShard:
 
         try:
             transaction = self._found(request.transactional_id)
-            transaction.check(request.producer)
-            transaction.check_idle()
+            self._check_turn(transaction, request.producer)
         except Refused as refused:
             self._note(request.transactional_id, notes.refused(request, refused.code, caller))
             return respond(refused.code)
         known = transaction.known
         if known.is_ongoing and known.partitions.issuperset(request.partitions):
             return respond(ErrorCode.NONE)
-        after_it = after.with_partitions(known, request.partitions, moment.wall_ms)
+        after_it = after.with_partitions(
+            known, request.partitions, moment.wall_ms, client_version=request.client_version
+        )
         note = notes.extended(known, after_it, caller)
         return self._write(transaction, after_it, note, respond)
+
+    def _check_turn(self, transaction: Transaction, producer: Producer) -> None:
+        """Check that it is the producer's transactional id, and that no transition is pending.
+
+        With version 2, the pending transition comes first: it may end with the id or epoch that the
+        producer already has.  Raises: Refused.
+        """
+        if self._settings().version >= EPOCH_BUMP_VERSION_FIRST:
+            transaction.check_idle()
+        transaction.check(producer)
+        transaction.check_idle()
 
     def missing_partitions(
         self,
@@ -161,27 +199,50 @@ class TransactionShard:
         """EndTxn: it is answered once the decision is committed; the markers follow."""
         self._moment = moment
 
-        def respond(code: ErrorCode) -> list[Effect]:
-            return [Answer(reply, request.respond(code))]
+        def respond(code: ErrorCode, producer: Producer = NOBODY) -> list[Effect]:
+            return [Answer(reply, request.respond(code, producer))]
 
         try:
             transaction = self._found(request.transactional_id)
-            transaction.check(request.producer)
-            transaction.check_idle()
-            if _is_ended(transaction.known.state, commits=request.commits):
-                return respond(ErrorCode.NONE)
+            if self._is_repeated(transaction, request):
+                return respond(ErrorCode.NONE, transaction.producer)
+            after_it = _ended(transaction.known, request, moment.wall_ms)
         except Refused as refused:
             self._note(request.transactional_id, notes.refused(request, refused.code, caller))
             return respond(refused.code)
-        after_it = after.prepared(
-            transaction.known, commits=request.commits, wall_ms=moment.wall_ms
-        )
         note = notes.ended(transaction.known, request, caller, moment.wall_ms)
-        return self._prepare(transaction, after_it, note, respond)
 
-    def _abort(self, transaction: Transaction, note: Note, then: Then) -> Sequence[Effect]:
-        """Abort an open transaction, and fence its producer."""
-        after_it = after.fenced(transaction.known, self._moment.wall_ms)
+        def then(code: ErrorCode) -> list[Effect]:
+            return respond(code, NOBODY if code else after.identity_after(after_it))
+
+        return self._prepare(transaction, after_it, note, then)
+
+    def _is_repeated(self, transaction: Transaction, request: EndTransaction) -> bool:
+        """Whether the transaction has ended so before.  Raises: Refused (EndTxn is not allowed)."""
+        version = request.client_version
+        if version < EPOCH_BUMP_VERSION_FIRST:
+            transaction.check(request.producer)
+        transaction.check_idle()
+        found = ending(
+            transaction.known, request.producer, commits=request.commits, client_version=version
+        )
+        return found is Ending.REPEAT
+
+    def _abort(
+        self, transaction: Transaction, note: Note, then: Then, new_producer_id: int = NONE
+    ) -> Sequence[Effect]:
+        """Abort an open transaction, and fence its producer.
+
+        `new_producer_id`: one that was never used, if `_needs_id_to_fence`.
+        """
+        known, wall_ms = transaction.known, self._moment.wall_ms
+        if self._settings().version >= EPOCH_BUMP_VERSION_FIRST:
+            next_id = new_producer_id if self._needs_id_to_fence(known) else NONE
+            after_it = after.prepared_with_epoch(
+                known, commits=False, wall_ms=wall_ms, next_producer_id=next_id
+            )
+        else:
+            after_it = after.fenced(known, wall_ms)
         return self._prepare(transaction, after_it, note, then)
 
     # The end of a transaction.
@@ -208,6 +269,7 @@ class TransactionShard:
             transaction.producer,
             known.state is TransactionState.PREPARE_COMMIT,
             known.partitions,
+            known.client_version,
         )
         return [transaction.markers]
 
@@ -272,6 +334,7 @@ class TransactionShard:
                 and transaction.exists
                 and (filters.states is None or known.state.kafka_name in filters.states)
                 and (filters.producer_ids is None or known.producer_id in filters.producer_ids)
+                and (filters.names is None or filters.names(transaction.transactional_id))
             ):
                 yield transaction
 
@@ -303,13 +366,22 @@ class TransactionShard:
         if transaction.pending is not None:  # the time is set when it has settled
             return ()
         if transaction.known.is_ongoing:
-            note = notes.timed_out(transaction.known, moment.wall_ms)
-            return self._abort(transaction, note, lambda code: ())
+            return self._time_out(transaction)
         if moment.wall_ms - transaction.known.update_ms >= self._settings().id_expiration_ms:
             after_it = after.expired(transaction.known)
             return self._write(transaction, after_it, notes.expired(), lambda code: ())
         self._set_wake(transaction, moment)
         return ()
+
+    def _time_out(self, transaction: Transaction) -> Sequence[Effect]:
+        new_id = None
+        if self._needs_id_to_fence(transaction.known):
+            new_id = self._ready_producer_id()
+            if new_id is None:
+                transaction.wake_ms = self._moment.now_ms + RETRY_MS
+                return ()
+        note = notes.timed_out(transaction.known, self._moment.wall_ms)
+        return self._abort(transaction, note, lambda code: (), NONE if new_id is None else new_id)
 
     def _set_wake(self, transaction: Transaction, since: Moment) -> None:
         """Set the time of the abort or of the expiration, at most one interval of checks late.
@@ -354,7 +426,9 @@ class TransactionShard:
                 self._set_wake(transaction, written)
             return then(ErrorCode.NONE if is_committed else coordinator_code_of(code))
 
-        return [AppendRecords([after_it.record(transaction.transactional_id)], settled)]
+        value_version = int(self._settings().version >= EPOCH_BUMP_VERSION_FIRST)
+        record = after_it.record(transaction.transactional_id, value_version)
+        return [AppendRecords([record], settled)]
 
     def load(self, record: TransactionRecord) -> None:
         """Apply a record that was read from the log, in log order."""
@@ -405,14 +479,18 @@ def _is_due(wake_ms: int | None, now_ms: int) -> bool:
     return wake_ms is not None and wake_ms <= now_ms
 
 
-def _is_ended(state: TransactionState, *, commits: bool) -> bool:
-    """Whether an EndTxn is a repetition that has nothing to do any more.
+def _ended(known: Snapshot, request: EndTransaction, wall_ms: int) -> Snapshot:
+    """After an EndTxn that is allowed.
 
-    Raises: Refused (INVALID_TXN_STATE).
+    Raises: Refused (CONCURRENT_TRANSACTIONS) if it needs a producer id and has none.
     """
-    if state is TransactionState.ONGOING:
-        return False
-    ended = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
-    if state is not ended:
-        raise Refused(ErrorCode.INVALID_TXN_STATE)
-    return True
+    commits, new_id = request.commits, request.new_producer_id
+    if request.client_version < EPOCH_BUMP_VERSION_FIRST:
+        return after.prepared(known, commits=commits, wall_ms=wall_ms)
+    if not needs_next_producer_id(known, request.client_version):
+        new_id = NONE
+    if new_id is None:  # the last epoch was reached since the request came
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return after.prepared_with_epoch(
+        known, commits=commits, wall_ms=wall_ms, next_producer_id=new_id
+    )

@@ -2,7 +2,7 @@
 
 A transaction begins with the first partition that is added to it. Its end is decided (Prepare), the
 markers are written into all of its partitions, and then it is complete. The next transaction of the
-same producer begins there.
+same producer begins there.  A producer of version 2 may also abort one that has not begun.
 """
 
 from enum import Enum, IntEnum, auto
@@ -44,6 +44,7 @@ _S, _E = TransactionState, Event
 TRANSITIONS: Final = {
     (_S.EMPTY, _E.PRODUCER_INITIALIZED): _S.EMPTY,
     (_S.EMPTY, _E.PARTITIONS_ADDED): _S.ONGOING,
+    (_S.EMPTY, _E.ABORT_DECIDED): _S.PREPARE_ABORT,
     (_S.EMPTY, _E.EXPIRED): _S.DEAD,
     (_S.ONGOING, _E.PARTITIONS_ADDED): _S.ONGOING,
     (_S.ONGOING, _E.COMMIT_DECIDED): _S.PREPARE_COMMIT,
@@ -52,9 +53,11 @@ TRANSITIONS: Final = {
     (_S.PREPARE_ABORT, _E.MARKERS_WRITTEN): _S.COMPLETE_ABORT,
     (_S.COMPLETE_COMMIT, _E.PRODUCER_INITIALIZED): _S.EMPTY,
     (_S.COMPLETE_COMMIT, _E.PARTITIONS_ADDED): _S.ONGOING,
+    (_S.COMPLETE_COMMIT, _E.ABORT_DECIDED): _S.PREPARE_ABORT,
     (_S.COMPLETE_COMMIT, _E.EXPIRED): _S.DEAD,
     (_S.COMPLETE_ABORT, _E.PRODUCER_INITIALIZED): _S.EMPTY,
     (_S.COMPLETE_ABORT, _E.PARTITIONS_ADDED): _S.ONGOING,
+    (_S.COMPLETE_ABORT, _E.ABORT_DECIDED): _S.PREPARE_ABORT,
     (_S.COMPLETE_ABORT, _E.EXPIRED): _S.DEAD,
 }
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})

@@ -5,7 +5,8 @@ and refuses what the event's request does not allow. The coordinator appends it,
 once the append is committed. Until then it is the transaction's pending transition.
 
 A producer is known by its id and epoch. The epoch rises with each InitProducerId, which fences the
-older producers of the same transactional id. Before it overflows the id changes.
+older producers of the same transactional id. Before it overflows the id changes. For a client that
+speaks version 2 of transactions (KIP-890) the epoch rises with each end of a transaction as well.
 """
 
 from collections.abc import Iterable
@@ -39,18 +40,23 @@ class Snapshot(NamedTuple):
     """Of the last transaction; in the state Empty it is not in the records."""
     update_ms: int = NONE
     last_producer_id: int = NONE
-    """The producer id before this one, if its epochs were exhausted; not in the records."""
+    """The producer id before the last event; another one, if its epochs were exhausted.  Records of
+    version 0 do not have it, nor what follows."""
     last_producer_epoch: int = NONE
     """The epoch with which the producer asked for this one, which it may do again (KIP-360); not in
-    the records, so after a load such a retry is fenced, as in Kafka 3.9."""
+    any records, so after a load such a retry is fenced, as in Kafka."""
+    next_producer_id: int = NONE
+    """In a Prepare state: the producer id after it, if the epochs of this one are exhausted."""
+    client_version: int = 0
+    """The version of transactions that the client of the last event spoke."""
 
     @property
     def is_ongoing(self) -> bool:
         """Whether a transaction is open, and its end not decided."""
         return self.state is TransactionState.ONGOING
 
-    def record(self, transactional_id: str) -> TransactionRecord:
-        """The record to append."""
+    def record(self, transactional_id: str, version: int = 0) -> TransactionRecord:
+        """The record to append; `version`: of its value."""
         if self.state is TransactionState.DEAD:
             return TransactionRecord(transactional_id, None)
         partitions = None
@@ -67,8 +73,11 @@ class Snapshot(NamedTuple):
             transaction_partitions=partitions,
             transaction_last_update_timestamp_ms=self.update_ms,
             transaction_start_timestamp_ms=NONE if partitions is None else self.start_ms,
+            previous_producer_id=self.last_producer_id,
+            next_producer_id=self.next_producer_id,
+            client_transaction_version=self.client_version,
         )
-        return TransactionRecord(transactional_id, value)
+        return TransactionRecord(transactional_id, value, version)
 
 
 def snapshot_of(value: TransactionLogValue) -> Snapshot:
@@ -85,6 +94,9 @@ def snapshot_of(value: TransactionLogValue) -> Snapshot:
         ),
         start_ms=value.transaction_start_timestamp_ms,
         update_ms=value.transaction_last_update_timestamp_ms,
+        last_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
     )
 
 
@@ -142,9 +154,13 @@ def check_claim(known: Snapshot, claimed: Producer | None) -> None:
         raise Refused(ErrorCode.PRODUCER_FENCED)
 
 
-def with_partitions(known: Snapshot, added: Iterable[TopicPartition], wall_ms: int) -> Snapshot:
+def with_partitions(
+    known: Snapshot, added: Iterable[TopicPartition], wall_ms: int, *, client_version: int = 0
+) -> Snapshot:
     """After AddPartitionsToTxn; the first one begins the transaction."""
     return known._replace(
+        last_producer_id=known.producer_id,
+        client_version=client_version,
         state=next_state(known.state, Event.PARTITIONS_ADDED),
         partitions=known.partitions.union(added),
         start_ms=known.start_ms if known.is_ongoing else wall_ms,
@@ -153,22 +169,60 @@ def with_partitions(known: Snapshot, added: Iterable[TopicPartition], wall_ms: i
 
 
 def prepared(known: Snapshot, *, commits: bool, wall_ms: int) -> Snapshot:
-    """After EndTxn: the end is decided."""
+    """After EndTxn of a client of version 1: the end is decided."""
     event = Event.COMMIT_DECIDED if commits else Event.ABORT_DECIDED
-    return known._replace(state=next_state(known.state, event), update_ms=wall_ms)
+    return known._replace(
+        state=next_state(known.state, event),
+        update_ms=wall_ms,
+        last_producer_id=known.producer_id,
+        client_version=0,
+    )
+
+
+def prepared_with_epoch(
+    known: Snapshot, *, commits: bool, wall_ms: int, next_producer_id: int = NONE
+) -> Snapshot:
+    """After EndTxn of a client of version 2: the end is decided, and the epoch rises.
+
+    `next_producer_id`: takes effect with the markers, if the epochs are exhausted.
+    """
+    preparing = prepared(known, commits=commits, wall_ms=wall_ms)
+    return preparing._replace(
+        producer_epoch=_raised(known.producer_epoch),
+        last_producer_epoch=known.producer_epoch,
+        next_producer_id=next_producer_id,
+        client_version=2,
+        start_ms=known.start_ms if known.is_ongoing else wall_ms,
+    )
 
 
 def fenced(known: Snapshot, wall_ms: int) -> Snapshot:
     """After the coordinator has decided to abort: the producer's epoch is no longer valid."""
     aborting = prepared(known, commits=False, wall_ms=wall_ms)
-    # Nobody is given the epoch after the last one, but a client may claim to have it.
-    epoch = min(known.producer_epoch, EPOCH_LAST) + 1
+    epoch = _raised(known.producer_epoch)
     return aborting._replace(producer_epoch=epoch, last_producer_epoch=NONE)
+
+
+def _raised(epoch: int) -> int:
+    # Nobody is given the epoch after the last one, but a client may claim to have it.
+    return min(epoch, EPOCH_LAST) + 1
+
+
+def identity_after(prepared: Snapshot) -> Producer:
+    """With which producer id and epoch the producer goes on once the markers are written."""
+    if prepared.next_producer_id != NONE:
+        return Producer(prepared.next_producer_id, 0)
+    return Producer(prepared.producer_id, prepared.producer_epoch)
 
 
 def completed(known: Snapshot, wall_ms: int) -> Snapshot:
     """After all markers have been written."""
+    producer_id, epoch = identity_after(known)
     return known._replace(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        last_producer_id=known.producer_id,
+        next_producer_id=NONE,
         state=next_state(known.state, Event.MARKERS_WRITTEN),
         partitions=frozenset(),
         update_ms=wall_ms,

@@ -6,6 +6,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from ..effects import Producer
 from ..partition_state import TopicPartition
+from .ending import check_producer
 from .markers import SendMarkers
 from .states import PREPARED, TransactionState
 from .transaction import NONE, Snapshot
@@ -55,14 +56,8 @@ class Transaction:
         return self.unmarked if self.known.state in PREPARED else self.known.partitions
 
     def check(self, producer: Producer) -> None:
-        """Check that a request comes from the current producer.
-
-        Raises: Refused (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED).
-        """
-        if producer.producer_id != self.known.producer_id:
-            raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if producer.producer_epoch != self.known.producer_epoch:
-            raise Refused(ErrorCode.PRODUCER_FENCED)
+        """Check that a request comes from the current producer.  Raises: as `check_producer`."""
+        check_producer(self.known, producer)
 
     def check_idle(self) -> None:
         """Check that no transition is pending.  Raises: Refused (CONCURRENT_TRANSACTIONS)."""

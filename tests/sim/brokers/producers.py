@@ -69,8 +69,15 @@ class TransactionalProducer:
     """One producer of a transactional id."""
 
     def __init__(
-        self, cluster: SimCluster, transactional_id: str, name: str, *, timeout_ms: int
+        self,
+        cluster: SimCluster,
+        transactional_id: str,
+        name: str,
+        *,
+        timeout_ms: int,
+        version: int = 0,
     ) -> None:
+        """`version`: of transactions that it speaks; 2 needs brokers that have it."""
         self.transactions: list[Transaction] = []
         self.is_over = False
         self.happened: Counter[str] = Counter()
@@ -79,6 +86,7 @@ class TransactionalProducer:
         self._id = transactional_id
         self._name = name
         self._timeout_ms = timeout_ms
+        self._is_version_2 = version == 2
         self._links = Links(cluster)
         self._coordinator: int | None = None
         self._identity: Identity = NOBODY
@@ -166,6 +174,9 @@ class TransactionalProducer:
         return await self._until_done(step)
 
     async def _add(self, partition: int) -> None:
+        if self._is_version_2:  # Produce adds it
+            return
+
         async def step() -> None:
             request = add_partitions(self._id, self._identity, EVENTS, partition)
             answer = await (await self._of_coordinator()).ask(request, 3)
@@ -189,7 +200,7 @@ class TransactionalProducer:
             client = await self._links.leader(EVENTS, partition)
             request = produce_request(EVENTS, {partition: batch})
             request.transactional_id = self._id
-            answer = await client.ask(request, 11)
+            answer = await client.ask(request, 12 if self._is_version_2 else 11)
             check(answer.responses[0].partition_responses[0].error_code)
 
         await self._until_done(step)
@@ -198,7 +209,12 @@ class TransactionalProducer:
     async def _end(self, *, commits: bool) -> None:
         async def step() -> None:
             request = end(self._id, self._identity, commits=commits)
-            check((await (await self._of_coordinator()).ask(request, 4)).error_code)
+            version = 5 if self._is_version_2 else 4
+            answer = await (await self._of_coordinator()).ask(request, version)
+            check(answer.error_code)
+            if self._is_version_2:
+                self._identity = answer.producer_id, answer.producer_epoch
+                self._sequences.clear()
 
         await self._until_done(step)
 

@@ -56,8 +56,9 @@ async def until_none(look: Callable[[SimCluster], str | None], cluster: SimClust
         await asyncio.sleep(0.1)
 
 
-async def started(loop: SimLoop, directory: Path) -> SimCluster:
-    cluster = SimCluster(loop, directory, 3, SETTINGS)
+async def started(loop: SimLoop, directory: Path, version: int = 0) -> SimCluster:
+    settings = {**SETTINGS, "odradek.transaction.version": str(version)}
+    cluster = SimCluster(loop, directory, 3, settings)
     await cluster.start()
     client = await Client.connect(cluster.controller_port, HOST)
     topics = [creatable(EVENTS, PARTITIONS, factor=3)]
@@ -122,9 +123,9 @@ def not_elected(cluster: SimCluster, gone: int) -> str | None:
     return f"{gone} still leads {left}" if left else None
 
 
-async def interrupt_all(loop: SimLoop, directory: Path) -> None:
-    cluster = await started(loop, directory)
-    producer = TransactionalProducer(cluster, "a", "a", timeout_ms=60_000)
+async def interrupt_all(loop: SimLoop, directory: Path, version: int) -> None:
+    cluster = await started(loop, directory, version)
+    producer = TransactionalProducer(cluster, "a", "a", timeout_ms=60_000, version=version)
     await producer.start()
 
     async def kill(broker_id: int) -> None:
@@ -145,20 +146,31 @@ async def interrupt_all(loop: SimLoop, directory: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_leader_or_the_coordinator_goes_before_the_markers_are_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_leader_or_the_coordinator_goes_before_the_markers_are_written(
+    version: int, tmp_path: Path
+) -> None:
     with faults_heard():
-        simulate(lambda loop: interrupt_all(loop, tmp_path / "data"), 1)
+        simulate(lambda loop: interrupt_all(loop, tmp_path / "data", version), 1)
 
 
 # Storms.
 
 
-async def live(loop: SimLoop, directory: Path) -> Counter[str]:
-    """A storm; afterwards every transaction is there as a whole, or not at all."""
-    cluster = await started(loop, directory)
+async def live(loop: SimLoop, directory: Path, version: int) -> Counter[str]:
+    """A storm; afterwards every transaction is there as a whole, or not at all.
+
+    With version 2 some producers speak an older one.
+    """
+    cluster = await started(loop, directory, version)
     producers = [
-        TransactionalProducer(cluster, each, name, timeout_ms=TIMEOUT_MS)
-        for each, name in (("a", "a1"), ("a", "a2"), ("b", "b1"), ("c", "c1"))
+        TransactionalProducer(cluster, each, name, timeout_ms=TIMEOUT_MS, version=speaks)
+        for each, name, speaks in (
+            ("a", "a1", version),
+            ("a", "a2", 0),
+            ("b", "b1", version),
+            ("c", "c1", version),
+        )
     ]
     working = [
         loop.create_task(producer.live(range(PARTITIONS), pause_s=pause_s))
@@ -179,24 +191,25 @@ async def live(loop: SimLoop, directory: Path) -> Counter[str]:
     return sum((producer.happened for producer in producers), Counter())
 
 
-def live_once(seed: int, directory: Path) -> Counter[str]:
+def live_once(seed: int, directory: Path, version: int) -> Counter[str]:
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with faults_heard():
-        return simulate(lambda loop: live(loop, directory), seed).value
+        return simulate(lambda loop: live(loop, directory, version), seed).value
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("seed", seeds(1, MANY))
-def test_transactions_are_whole_in_a_storm(seed: int, tmp_path: Path) -> None:
-    happened = live_once(seed, tmp_path / "data")
+def test_transactions_are_whole_in_a_storm(seed: int, version: int, tmp_path: Path) -> None:
+    happened = live_once(seed, tmp_path / "data", version)
     assert happened["committed"] > 5
     assert happened["aborted"] > 0
 
 
 def live_all(lives: range, directory: Path) -> None:
     for seed in lives:
-        live_once(seed, directory)
+        live_once(seed, directory, 2 * (seed % 2))
 
 
 @pytest.mark.soak

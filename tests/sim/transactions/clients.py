@@ -8,7 +8,7 @@ from odradek.broker.core.partition_state import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from tests.broker.core.transactions.running import Waiting
 
-from .world import Item, World
+from .world import VERSION_2, Item, World
 
 KEYS: Final = ("a", "b")
 AGAIN: Final = frozenset(
@@ -29,6 +29,7 @@ class Client:
         self._world = world
         self._random = world.random
         self.key = key
+        self._version = world.client_version()
         self._producer: Producer | None = None
         self._before: Producer | None = None
         """What it was before it was fenced, or failed."""
@@ -56,6 +57,8 @@ class Client:
     def _go_on(self, producer: Producer, chance: float) -> None:
         if chance < 0.03:
             self._before, self._producer = producer, None
+        elif self._version == VERSION_2 and not self._added and chance < 0.2:
+            self._end(producer, commits=False)
         elif chance < 0.2 or not self._added:
             self._add(producer)
         elif chance < 0.6:
@@ -95,7 +98,9 @@ class Client:
         there = sorted(self._world.partitions)
         some = self._random.sample(there, self._random.randint(1, 2))
 
-        self._asks = lambda: self._world.add(producer, *some, key=self.key)
+        self._asks = lambda: self._world.add(
+            producer, *some, key=self.key, client_version=self._version
+        )
         self._heard = lambda waiting: self._added.update(some)
 
     def _produce(self, producer: Producer) -> None:
@@ -113,6 +118,9 @@ class Client:
             for item in self._items:
                 item.acknowledged = commits
             self._added, self._items = set(), []
+            self._producer = waiting.producer
 
-        self._asks = lambda: self._world.end(producer, commits=commits, key=self.key)
+        self._asks = lambda: self._world.end(
+            producer, commits=commits, key=self.key, client_version=self._version
+        )
         self._heard = heard

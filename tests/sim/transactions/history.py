@@ -11,6 +11,9 @@ from odradek.protocol.transaction_records import TransactionRecord
 
 STEPS: Final = {(before, after) for (before, _), after in TRANSITIONS.items()}
 EPOCH_RISES_IN: Final = (TransactionState.EMPTY, TransactionState.PREPARE_ABORT)
+"""And with version 2 in PrepareCommit."""
+
+VERSION_2: Final = 2
 
 
 class Written(NamedTuple):
@@ -63,10 +66,13 @@ class History:
         self.steps.add((known.state, new.state))
         before, after = producer_of(known), producer_of(new)
         assert before <= after, f"epochs go back: {known} is followed by {new}"
-        assert before == after or new.state in EPOCH_RISES_IN, f"{known} is followed by {new}"
+        changes = before != after
+        assert not changes or may_change(known, new), f"{known} is followed by {new}"
         if new.state is TransactionState.ONGOING:
             self._extend(key, known, new, when)
         elif new.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
+            if known.state is not TransactionState.ONGOING:  # nothing was added to it
+                self._begin(key, when)
             instance = self.instances[key]
             assert new.partitions == instance.partitions
             instance.decision = new.state is TransactionState.PREPARE_COMMIT
@@ -74,10 +80,20 @@ class History:
 
     def _extend(self, key: str, known: Snapshot, new: Snapshot, when: Written) -> None:
         if known.state is not TransactionState.ONGOING:
-            self.instances[key] = Instance(when)
-            self.all.append(self.instances[key])
+            self._begin(key, when)
         assert self.instances[key].partitions <= new.partitions
         self.instances[key].partitions = new.partitions
+
+    def _begin(self, key: str, when: Written) -> None:
+        self.instances[key] = Instance(when)
+        self.all.append(self.instances[key])
+
+
+def may_change(known: Snapshot, new: Snapshot) -> bool:
+    """Whether the producer may get another epoch, or id."""
+    if new.state is TransactionState.PREPARE_COMMIT:
+        return new.client_version >= VERSION_2
+    return new.state in EPOCH_RISES_IN or new.producer_id == known.next_producer_id
 
 
 def producer_of(snapshot: Snapshot) -> Producer:

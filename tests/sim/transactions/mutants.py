@@ -42,6 +42,17 @@ def _forget_to_fence(patches: ExitStack) -> None:
 
 
 @MUTANTS.add
+def _keep_the_epoch_of_version_2(patches: ExitStack) -> None:
+    """A commit of version 2 leaves the producer its epoch."""
+
+    def prepared_with_epoch(known: Snapshot, **more: Any) -> Snapshot:
+        after_it: Snapshot = before(known, **more)
+        return after_it._replace(producer_epoch=known.producer_epoch)
+
+    before = put(patches, transaction, "prepared_with_epoch", prepared_with_epoch)
+
+
+@MUTANTS.add
 def _answer_before_it_is_committed(patches: ExitStack) -> None:
     """The answer to an EndTxn goes out with the append."""
 

@@ -18,10 +18,12 @@ from typing import Any, Final, NamedTuple
 from odradek.broker.core.effects import AppendRecords, Effect, Producer
 from odradek.broker.core.partition_state import TopicPartition
 from odradek.broker.core.transactions.markers import SendMarkers
-from odradek.broker.core.transactions.requests import AddPartitions, InitProducer
+from odradek.broker.core.transactions.requests import AddPartitions, EndTransaction, InitProducer
 from odradek.broker.core.transactions.shard import TransactionShard
 from odradek.broker.core.transactions.states import PREPARED, TransactionState
+from odradek.broker.core.transactions.transaction import EPOCH_LAST, Snapshot, identity_after
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import INT16_MAX
 from tests.broker.core.transactions.running import TIMEOUT_MS, Running, Waiting
 
 from .history import History, Instance, Written, producer_of
@@ -32,6 +34,10 @@ ABORT_CHECK_MS: Final = 10_000
 EXPIRE_CHECK_MS: Final = 3_600_000
 EXPIRES_MS: Final = 7 * DAY_MS
 TIMES_MS: Final = (10, 10, 100, 100, 100, 1_000, 1_000, 1_000, 20_000, TIMEOUT_MS)
+VERSION_2: Final = 2
+VERSION_2_EACH: Final = 4
+"""One seed of so many has version 2 of transactions."""
+WORN, WORN_ID = "a", 500
 REFUSALS: Final = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -79,7 +85,8 @@ class DataPartition:
         """A marker; what it ends must be of its transaction, which must be decided so."""
         producer_id, producer_epoch = marker.sent.producer
         epoch, coordinator_epoch = self._epochs.get(producer_id, (-1, -1))
-        if producer_epoch < epoch:
+        is_late = marker.sent.client_version == VERSION_2 and producer_id in self.open
+        if producer_epoch < epoch + (is_late and epoch < INT16_MAX):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -117,12 +124,32 @@ class World(Running):
         """Answers to markers that come once more."""
         self.handed: dict[str, list[tuple[Producer, Producer | None]]] = {}
         """The producers of each id, and who claimed to be their predecessor."""
+        self.version = VERSION_2 if seed % VERSION_2_EACH == VERSION_2_EACH - 1 else 0
         super().__init__(
+            version=self.version,
             abort_check_interval_ms=ABORT_CHECK_MS,
             id_expiration_ms=EXPIRES_MS,
             expiration_check_interval_ms=EXPIRE_CHECK_MS,
         )
         self.holds = True
+        if self.version == VERSION_2 and self.random.random() < 0.5:
+            self._wear(WORN)
+
+    def client_version(self) -> int:
+        """Of a new client: with version 2, one of them in four speaks an older one."""
+        if self.version == 0 or self.random.random() < 0.25:
+            return 0
+        return self.version
+
+    def _wear(self, key: str) -> None:
+        """Let an id be there whose epochs are soon exhausted."""
+        worn = Snapshot(WORN_ID, EPOCH_LAST - 3, TIMEOUT_MS, update_ms=self.wall_ms)
+        record = worn.record(key, 1)
+        self.log, self.committed, self.noted, self.appended_ms = [record], 1, 1, [0]
+        self.shard.load(record)
+        self.shard.loaded(self.moment)
+        self.history.last[key] = worn
+        self.history.updated[key] = Written(0, 0)
 
     def happens(self, chance: float) -> bool:
         return not self.is_calm and self.random.random() < chance
@@ -262,6 +289,7 @@ class World(Running):
             known = transaction.known
             start_ms = -1 if known.state is TransactionState.EMPTY else known.start_ms
             recorded = known._replace(last_producer_id=-1, last_producer_epoch=-1)
+            said = said._replace(last_producer_id=-1)
             assert recorded._replace(start_ms=start_ms) == said
             is_pending = key in waiting or said.state in PREPARED
             assert (transaction.pending is not None) is is_pending, (known, transaction.pending)
@@ -279,13 +307,13 @@ class World(Running):
         if isinstance(request, InitProducer):
             assert said.state is TransactionState.EMPTY, said
             assert producer_of(said) == reply.producer, said
-            handed = self.handed.setdefault(key, [])
-            if handed and reply.producer <= handed[-1][0]:
-                assert request.claimed is not None
-                assert handed[-1] == (reply.producer, request.claimed), "two have one epoch"
-            handed.append((reply.producer, request.claimed))
+            self._hand(key, reply.producer, request.claimed)
             return
-        assert producer_of(said) == request.producer, f"{request}: {said}"
+        if isinstance(request, EndTransaction) and request.client_version == VERSION_2:
+            assert identity_after(said) == reply.producer, f"{request}: {said}"
+            self._hand(key, reply.producer, request.producer)
+        else:
+            assert producer_of(said) == request.producer, f"{request}: {said}"
         if isinstance(request, AddPartitions):
             assert said.state is TransactionState.ONGOING, said
             assert said.partitions.issuperset(request.partitions), said
@@ -293,6 +321,14 @@ class World(Running):
             assert said.state.name in ("PREPARE_COMMIT", "COMPLETE_COMMIT"), said
         else:
             assert said.state.name in ("PREPARE_ABORT", "COMPLETE_ABORT"), said
+
+    def _hand(self, key: str, producer: Producer, claimed: Producer | None) -> None:
+        """Somebody who claims to be the producer before gets an id and an epoch."""
+        handed = self.handed.setdefault(key, [])
+        if handed and producer <= handed[-1][0]:
+            assert claimed is not None
+            assert handed[-1] == (producer, claimed), "two have one epoch"
+        handed.append((producer, claimed))
 
     # The end.
 

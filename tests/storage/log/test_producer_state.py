@@ -201,6 +201,29 @@ def test_an_outdated_marker_is_refused() -> None:
     assert refusal(1, 2) is ErrorCode.INVALID_PRODUCER_EPOCH, "it is looked at first"
 
 
+def test_a_marker_of_version_2_has_a_later_epoch_than_what_it_ends() -> None:
+    partition = Partition()
+
+    def refusal(producer_epoch: int, transaction_version: int = 2) -> ErrorCode:
+        header = read_header(marker_of(producer_epoch))
+        marker = Marker(MarkerType.ABORT, 3)
+        try:
+            partition.state.check_marker(header, marker, transaction_version)
+        except ProducerError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    partition.append(transactional(header_of(0, producer_epoch=1)))
+    assert refusal(1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(1, 0) is ErrorCode.NONE
+    assert refusal(2) is ErrorCode.NONE
+    marker = marker_of(producer_epoch=2)
+    partition.state.note(read_header(marker), marker, 101, 5000)
+    assert refusal(2) is ErrorCode.NONE, "it may come twice"
+    partition.append(transactional(header_of(0, producer_epoch=2)))
+    assert refusal(2) is ErrorCode.INVALID_PRODUCER_EPOCH, "it belongs to the transaction before"
+
+
 def test_silent_producers_expire_but_not_in_a_transaction() -> None:
     partition = Partition()
     partition.append(header_of(0))

@@ -65,11 +65,18 @@ class Running:
         self.sent: list[SendMarkers] = []
         """Markers that are to be written."""
         self.next_id = 1_000
+        self.has_ready_ids = True
         self.journals = Journals()
         self.shard = self._made()
 
     def _made(self) -> TransactionShard:
-        return TransactionShard(0, lambda: self.settings, self.journals)
+        return TransactionShard(0, lambda: self.settings, self.journals, self._ready_id)
+
+    def _ready_id(self) -> int | None:
+        if not self.has_ready_ids:
+            return None
+        self.next_id += 1
+        return self.next_id - 1
 
     @property
     def moment(self) -> Moment:
@@ -137,14 +144,30 @@ class Running:
         self.run(key, self.shard.init_producer(request, CALLER, waiting, self.moment))
         return waiting
 
-    def add(self, producer: Producer, *partitions: TopicPartition, key: str = ID) -> Waiting:
-        request = AddPartitions(key, producer, partitions, _plain)
+    def add(
+        self,
+        producer: Producer,
+        *partitions: TopicPartition,
+        key: str = ID,
+        client_version: int = 0,
+    ) -> Waiting:
+        request = AddPartitions(key, producer, partitions, _plain, client_version)
         waiting = Waiting(request)
         self.run(key, self.shard.add_partitions(request, CALLER, waiting, self.moment))
         return waiting
 
-    def end(self, producer: Producer, *, commits: bool = True, key: str = ID) -> Waiting:
-        request = EndTransaction(key, producer, commits, _plain)
+    def end(
+        self,
+        producer: Producer,
+        *,
+        commits: bool = True,
+        key: str = ID,
+        client_version: int = 0,
+    ) -> Waiting:
+        new_id = None
+        if self.shard.needs_producer_id_to_end(key, client_version):
+            new_id, self.next_id = self.next_id, self.next_id + 1
+        request = EndTransaction(key, producer, commits, _named, client_version, new_id)
         waiting = Waiting(request)
         self.run(key, self.shard.end(request, CALLER, waiting, self.moment))
         return waiting
@@ -215,6 +238,10 @@ def _read_back(record: TransactionRecord) -> TransactionRecord:
     read = decode_record(*encode_record(record))
     assert read is not None
     return read
+
+
+def _named(code: ErrorCode, producer: Producer) -> Any:
+    return code, producer
 
 
 def _plain(code: ErrorCode) -> Any:

@@ -224,7 +224,7 @@ def test_a_journal_has_the_last_entries_and_the_rare_ones() -> None:
 
 def test_the_client_id_is_cut() -> None:
     run = at(TransactionState.ONGOING)
-    request = EndTransaction(ID, Producer(7, 2), True, lambda code: (code, OWNER))  # type: ignore[arg-type, return-value]
+    request = EndTransaction(ID, Producer(7, 2), True, lambda code, _: (code, OWNER))  # type: ignore[arg-type, return-value]
     caller = Caller("x" * 30_000, "/::1", 3)
     run.run(ID, run.shard.end(request, caller, Waiting(request), run.moment))
     assert entries(run)[-1].who == "x" * 100 + " at ::1"

@@ -43,7 +43,7 @@ REQUESTS: Final[dict[str, Callable[[Running], Waiting | ErrorCode]]] = {
 
 def at(state: TransactionState | None, **more: int) -> Running:
     """A shard that has loaded an id in this state, with t-0 in its transaction."""
-    run = Running()
+    run = Running(version=more.get("version", 0))
     if state is None:
         return run
     is_open = state is TransactionState.ONGOING or state in PREPARED
@@ -55,8 +55,11 @@ def at(state: TransactionState | None, **more: int) -> Running:
         frozenset({A} if is_open else ()),
         start_ms=-1 if state is TransactionState.EMPTY else WALL_MS,
         update_ms=WALL_MS,
+        last_producer_id=more.get("last_producer_id", OWNER.producer_id),
+        next_producer_id=more.get("next_producer_id", -1),
+        client_version=more.get("client_version", 0),
     )
-    run.log.append(known.record(ID))
+    run.log.append(known.record(ID, int(run.settings.version == 2)))
     run.lose()
     return run
 
