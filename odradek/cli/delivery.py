@@ -35,6 +35,7 @@ class Delivery:
         self._failed = 0
         self._failure: str | None = None
         self._fatal: str | None = None
+        self._given_up: str | None = None
         self._acknowledged: list[Message] = []
 
     def begin(self, producer: Producer) -> None:
@@ -48,7 +49,11 @@ class Delivery:
         """
         if error is not None:
             self._failed += 1
-            self._failure = self._failure or self._sentence(error, message.partition())
+            if error.code() in (error._PURGE_QUEUE, error._PURGE_INFLIGHT):
+                # It follows from another error, which may be delivered after it.
+                self._given_up = self._given_up or sentence(error)
+            else:
+                self._failure = self._failure or self._sentence(error, message.partition())
         elif self.report is not None:
             self._acknowledged.append(message)
 
@@ -133,11 +138,12 @@ class Delivery:
             self._acknowledged.clear()
         if not len(self._producer):
             self.reports.arrived()
-        if self._failure is None and self._fatal is None:
+        if not (self._failure or self._fatal or self._given_up):
             self.reports.check()
             return
         self._settle()
-        raise CommandError(f"{self._failure or self._fatal}: {self._account()}")
+        reason = self._failure or self._fatal or self._given_up
+        raise CommandError(f"{reason}: {self._account()}")
 
     def _account(self) -> str:
         """How many records are written for certain."""

@@ -12,6 +12,7 @@ from odradek.broker.coordination.interface import (
     CoordinationLost,
     Session,
     SessionExpired,
+    StoreError,
 )
 from odradek.broker.coordination.zookeeper import ZooKeeperStore
 from odradek.broker.coordination.zookeeper_session import ZooKeeperSession
@@ -60,9 +61,9 @@ class ZooKeeperStores:
         return await self.open()
 
     async def close(self) -> None:
-        if self._store is not None:
-            await self._store.close()
-            self._store = None
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
 
 
 class DisturbedStores(ZooKeeperStores):
@@ -88,20 +89,23 @@ class DisturbedStores(ZooKeeperStores):
         return await super().open()
 
     async def close(self) -> None:
-        if self._disturber is not None:
-            self._disturber.cancel()
-            await asyncio.wait([self._disturber])
-            if not self._disturber.cancelled():
-                self._disturber.result()
-        await super().close()
-        if self._proxy is not None:
-            self._tally.cuts += self._proxy.cuts
-            await self._proxy.__aexit__()
-        self._proxy = self._disturber = None
+        proxy, disturber = self._proxy, self._disturber
+        self._proxy = self._disturber = None  # an attempt that follows has another event loop
+        if disturber is not None:
+            disturber.cancel()
+            await asyncio.wait([disturber])
+        try:
+            await super().close()
+        finally:
+            if proxy is not None:
+                self._tally.cuts += proxy.cuts
+                await proxy.__aexit__()
+        if disturber is not None and not disturber.cancelled():
+            disturber.result()
 
     def is_excused(self, error: Exception) -> bool:
-        """Whether the test may try again: it was told the truth, or it lost a session."""
-        told = isinstance(error, SessionExpired | CoordinationLost)
+        """Whether the test may try again: it was told why, or it lost a session."""
+        told = isinstance(error, SessionExpired | CoordinationLost | StoreError)
         has_lost = isinstance(error, AssertionError) and self._has_lost
         self.chroot, self._has_lost = new_chroot(), False
         self._attempts += 1
