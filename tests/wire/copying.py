@@ -76,7 +76,8 @@ class Copying(Workload):
     ) -> None:
         self._server = server
         self._copiers = copiers
-        self._between = records // (kills + 1)
+        # Much is left after the last kill, because the reader may be behind the copiers.
+        self._between = records // (kills + 3)
         self._kills = 0
         for topic in (SOURCE, TARGET):
             create_topic(server.bootstrap_servers, topic, partitions=partitions)

@@ -98,7 +98,8 @@ class Conversation:
         self.requests: list[Message] = []
         self.metrics, self.now_ms = Metrics(), 0
         clock = SimpleNamespace(now_ms=lambda: self.now_ms)
-        node = SimpleNamespace(metrics=self.metrics, clock=clock)
+        config = SimpleNamespace(odradek_transaction_version=0)
+        node = SimpleNamespace(metrics=self.metrics, clock=clock, config=config)
         self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close
         self.correlation_id = 0
