@@ -3,11 +3,14 @@
 import asyncio
 import heapq
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ..runtime import Clock
 
 K = TypeVar("K", bound=Hashable)
+
+TURN_KEYS_MAX: Final = 10
+"""The keys that ring before other tasks get their turn."""
 
 
 class Alarms(Generic[K]):
@@ -49,11 +52,13 @@ class Alarms(Generic[K]):
     def _on_timer(self) -> None:
         self._timer = None
         now_ms = self._clock.now_ms()
+        rung = 0
         try:
-            while self._heap and self._heap[0][0] <= now_ms:
+            while self._heap and self._heap[0][0] <= now_ms and rung < TURN_KEYS_MAX:
                 at_ms, _, key = heapq.heappop(self._heap)
                 if self._set_ms.get(key) == at_ms:  # otherwise it was reset to an earlier time
                     del self._set_ms[key]
+                    rung += 1
                     self._ring(key)
         finally:  # if one fails, the others are still rung
             self._start_timer()

@@ -81,23 +81,23 @@ class CoordinatorLoader(Generic[RecordT]):
             offset = max(offset, self._log.log_start_offset)  # retention may have moved it
             if offset >= self._log.log_end_offset:
                 return
-            data = await self._read(offset, offload)
-            if data is None:
-                return
-            offset_next = await self._apply_batches(data, offset)
-            if offset_next == offset:
-                return  # nothing after a broken header can be found
-            offset = offset_next
+            try:
+                data = await self._read(offset, offload)
+                if data is None:
+                    return
+                offset = await self._apply_batches(data, offset)
+            except CorruptLog as error:
+                offset = self._skip_damage(offset, error)
 
     async def _read(self, offset: int, offload: Offload) -> bytes | None:
+        """Raises: CorruptLog, LogDirFailed."""
         log = self._log
         try:
             span = log.read(
                 offset, size_bytes_max=self._buffer_bytes, offset_end=log.log_end_offset
             )
-        except CorruptLog as error:
-            logger.error("log ends early topic=%s partition=%d error=%s", *self._name, error)
-            return None
+        except CorruptLog:  # the batches before the damage can be read one by one
+            span = log.read(offset, size_bytes_max=0, offset_end=log.log_end_offset)
         if span is None:
             return None
         try:
@@ -106,25 +106,28 @@ class CoordinatorLoader(Generic[RecordT]):
             span.release()
 
     async def _apply_batches(self, data: bytes, offset: int) -> int:
-        """Return the offset after the last complete batch; one that is cut off is read again."""
-        turn = 0
-        view = memoryview(data)
-        for position, header in self._batches(view, offset):
-            batch = view[position : position + header.size_bytes]
-            for record in self._records(batch, header):
-                if record.offset >= offset:
-                    self._take(record, header)
-                turn += 1
-                if turn % TURN_RECORDS_MAX == 0:
-                    await asyncio.sleep(0)
-            offset = header.next_offset
-        return offset
+        """Return the offset after the last complete batch; one that is cut off is read again.
 
-    def _batches(self, view: memoryview, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        Raises: CorruptLog, if no batch begins at `offset`.
+        """
+        offset_first, turn = offset, 0
+        view = memoryview(data)
         try:
-            yield from iter_batches(view)
+            for position, header in iter_batches(view):
+                batch = view[position : position + header.size_bytes]
+                for record in self._records(batch, header):
+                    if record.offset >= offset:
+                        self._take(record, header)
+                    turn += 1
+                    if turn % TURN_RECORDS_MAX == 0:
+                        await asyncio.sleep(0)
+                offset = header.next_offset
         except MalformedMessage as error:
-            self._skip(offset, error)
+            if offset == offset_first:
+                raise CorruptLog(str(error)) from error
+        if offset == offset_first:
+            raise CorruptLog("the batch is cut off")
+        return offset
 
     def _records(self, batch: memoryview, header: BatchHeader) -> Iterator[Record]:
         try:
@@ -169,6 +172,19 @@ class CoordinatorLoader(Generic[RecordT]):
             offset,
             error,
         )
+
+    def _skip_damage(self, offset: int, error: Exception) -> int:
+        """The offset at which to go on."""
+        offset_next = self._log.offset_past_damage(offset)
+        self.skipped_count += 1
+        logger.error(
+            "records skipped topic=%s partition=%d offsets=%d..%d error=%s",
+            *self._name,
+            offset,
+            offset_next - 1,
+            error,
+        )
+        return offset_next
 
     @property
     def _log(self) -> Log:

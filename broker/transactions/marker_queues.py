@@ -1,7 +1,7 @@
 """Sends the markers that end transactions to the leaders of their partitions, until all are there.
 
-Each broker has one queue. What is queued goes out in one WriteTxnMarkers, and one request is in
-flight at a time. This broker's own partitions are written by a direct call, at once. A marker that
+Each broker has one queue. What is queued goes out in one WriteTxnMarkers, up to a bound, and one
+request is in flight at a time. This broker's own partitions are written by a direct call, at once. A marker that
 can't be written now is routed again after a pause: its partition may have another leader by then.
 Markers may be written twice; the second one ends nothing.
 """
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.05
+MARKERS_MAX: Final = 500
+"""Per request: its receiver appends all of them before it serves others."""
 VERSION_OF_V2: Final = 2
 """Of WriteTxnMarkers; it names the version of transactions of each marker."""
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
@@ -167,10 +169,10 @@ class MarkerQueues:
     async def _send_all(self, broker_id: int, queue: deque[Marker]) -> None:
         """Send what is queued for a broker; return when nothing is."""
         while queue:
-            markers = self._still_due(queue)
-            queue.clear()
+            count = min(MARKERS_MAX, len(queue))
+            markers = self._still_due([queue.popleft() for _ in range(count)])
             if not markers:
-                break
+                continue
             try:
                 request = _request_of(markers)
                 answer = await self._connections.ask(broker_id, request, self._version)

@@ -297,6 +297,15 @@ class Log:
             at_least_one=at_least_one,
         )
 
+    def offset_past_damage(self, offset: int) -> int:
+        """Where reading may go on if it fails at `offset`: after the damage, or the segment."""
+        segment = self.segments.floor(offset)
+        for damage in segment.damaged:
+            if damage.offset_first <= offset < damage.offset_end:
+                return damage.offset_end
+        following = self.segments.next_base_offset(segment)
+        return self.log_end_offset if following is None else following
+
     def aborted_transactions(self, offset: int, offset_end: int) -> list[AbortedTransaction]:
         """The aborted transactions whose records in [offset, offset_end) READ_COMMITTED omits.
 

@@ -144,9 +144,10 @@ class TestImportDirectory:
         assert run("import-directory", "--data-dir", store, "--force").exit_code == 0
         assert topics_of(stored(store)) == ["t"]
 
-    def test_producer_ids_of_transactions_count(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("version", [0, 1])
+    def test_producer_ids_of_transactions_count(self, tmp_path: Path, version: int) -> None:
         data_dir = make_data_dir(tmp_path / "d")
-        value = b"\0\0" + (77_000).to_bytes(8, "big") + b"rest"
+        value = bytes((0, version)) + (77_000).to_bytes(8, "big") + b"rest"
         make_partition(data_dir, "__transaction_state", 0, Record(0, NOW_MS, b"\0\0\0\1t", value))
         assert run("import-directory", "--data-dir", data_dir).exit_code == 0
         block = znodes.ProducerIdBlock.decode(stored(data_dir)[znodes.PRODUCER_ID_BLOCK])

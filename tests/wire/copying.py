@@ -69,21 +69,22 @@ class Copiers:
 
 
 class Copying(Workload):
-    """`records` numbers are copied; kills are spread over the time that this takes."""
+    """About `records` numbers are copied; before each kill, and after the last, some are written.
+
+    At least half of the kills come before the reader has seen all that were written.
+    """
 
     def __init__(
         self, server: Server, copiers: Copiers, *, records: int, partitions: int, kills: int
     ) -> None:
         self._server = server
         self._copiers = copiers
-        # Much is left after the last kill, because the reader may be behind the copiers.
-        self._between = records // (kills + 3)
-        self._kills = 0
+        self._part = records // (kills + 1)
+        self._kills = kills
+        self._kills_meanwhile = 0
         for topic in (SOURCE, TARGET):
             create_topic(server.bootstrap_servers, topic, partitions=partitions)
-        self._source = [range(p, records, partitions) for p in range(partitions)]
-        write(server.bootstrap_servers, SOURCE, self._source)
-        self._records = records
+        self._source: list[list[int]] = [[] for _ in range(partitions)]
         self._reader = CommittedReader(server.bootstrap_servers, TARGET, partitions)
 
     def __enter__(self) -> Self:
@@ -93,32 +94,53 @@ class Copying(Workload):
         return self
 
     def approach(self, chance: random.Random) -> float:
-        self._kills += 1
-        self._wait_for(self._between * self._kills)
+        self._wait_for_all()
+        self._write_part()
         return 0.1
 
     def killed(self) -> None:
-        assert self._reader.count < self._records, "the copy was ready before the kill"
+        self._kills_meanwhile += self._reader.count < self._written
+
+    @property
+    def has_seen_enough(self) -> bool:
+        return self._kills_meanwhile >= self._kills / 2
 
     def finish(self) -> None:
-        self._wait_for(self._records)
+        self._write_part()
+        self._wait_for_all()
         for copier in self._copiers.all:
             copier.stop()
         assert "fenced" not in self._copiers.output.lower(), self._copiers.output
         servers = self._server.bootstrap_servers
-        wanted = [[*part] for part in self._source]
+        wanted = self._source
         for found in (self._reader.found, read_committed(servers, TARGET, len(wanted))):
             numbers = [[int(value) for _, value in part] for part in found]
             wrong = [misread(*pair) for pair in zip(wanted, numbers, strict=True)]
             assert wrong == [""] * len(wanted)
         assert offsets_of(servers, GROUP) == {p: len(part) for p, part in enumerate(wanted)}
 
-    def _wait_for(self, count: int) -> None:
-        def is_there() -> bool:
-            assert self._copiers.alive, self._copiers.output
-            return self._reader.count >= count
+    @property
+    def _written(self) -> int:
+        return sum(map(len, self._source))
 
-        until(is_there, lambda: f"{count}, not {self._reader.count}\n{self._copiers.output}")
+    def _write_part(self) -> None:
+        count, first = len(self._source), self._written
+        numbers = [
+            [n for n in range(first, first + self._part) if n % count == p] for p in range(count)
+        ]
+        write(self._server.bootstrap_servers, SOURCE, numbers)
+        for partition, part in zip(self._source, numbers, strict=True):
+            partition += part
+
+    def _wait_for_all(self) -> None:
+        def are_there() -> bool:
+            assert self._copiers.alive, self._copiers.output
+            return self._reader.count >= self._written
+
+        def seen() -> str:
+            return f"{self._reader.count} of {self._written}\n{self._copiers.output}"
+
+        until(are_there, seen)
 
     def close(self) -> None:
         for copier in self._copiers.all:

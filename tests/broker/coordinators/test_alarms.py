@@ -1,8 +1,9 @@
 """Many deadlines on one timer."""
 
 import asyncio
+from itertools import pairwise
 
-from odradek.broker.coordinators.alarms import Alarms
+from odradek.broker.coordinators.alarms import TURN_KEYS_MAX, Alarms
 from odradek.broker.runtime import Runtime
 from tests.broker.running import MovableClock
 from tests.support.awaiting import until
@@ -81,5 +82,19 @@ def test_one_that_fails_does_not_silence_the_others() -> None:
         alarms.set("whole", now_ms)
         await until(lambda: bell.rang == ["broken", "whole"])
         assert failures == [AssertionError]
+
+    asyncio.run(main())
+
+
+def test_others_get_their_turn_while_many_ring() -> None:
+    async def main() -> None:
+        bell = Bell()
+        for number in range(3 * TURN_KEYS_MAX):
+            bell.set(str(number), 0)
+        seen = []
+        while len(bell.rang) < 3 * TURN_KEYS_MAX:
+            await asyncio.sleep(0)
+            seen.append(len(bell.rang))
+        assert max(after - before for before, after in pairwise([0, *seen])) == TURN_KEYS_MAX
 
     asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,13 @@ from odradek.protocol.records import (
     control_batch,
     read_header,
 )
+from odradek.storage.log.damage import DamagedRange
+from odradek.storage.log.segment import Segment
 from tests.broker.running import RunningBroker, on_broker
 
 SMALL_BUFFER_BYTES = 200
+LENGTH_POSITION = 8
+"""Of the batch length, in a batch header."""
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
@@ -43,6 +48,13 @@ def batch(*records: GroupRecord, **more: int | bool) -> bytearray:
 
 def write(partition: Partition, data: bytearray) -> None:
     partition.append(memoryview(data), read_header(data), wall_ms=1)
+
+
+def overwrite_length(segment: Segment, position: int, length: int) -> None:
+    """Damage the header of the batch that begins at `position`."""
+    with Path(segment.file.path).open("r+b") as file:
+        file.seek(position + LENGTH_POSITION)
+        file.write(length.to_bytes(4, "big", signed=True))
 
 
 class Told:
@@ -164,3 +176,34 @@ async def test_what_cannot_be_read_is_left_out(
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     places = [record.args[2] for record in errors if isinstance(record.args, tuple)]
     assert places == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("length", [-1, 1 << 20])
+@on_broker(ONE_PARTITION, both=False)
+async def test_loading_goes_on_after_a_damaged_header(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    """With the next segment; what follows in the damaged one can't be found."""
+    partition = await partition_of(broker)
+    log = partition.log
+    for i in range(3):
+        write(partition, batch(offset("g", i)))
+    log.roll(3, wall_ms=1)
+    write(partition, batch(offset("g", 3)))
+    overwrite_length(log.segments[0], log.segments[0].size_bytes // 3, length)
+    caplog.set_level(logging.ERROR)
+    assert await loaded(broker, partition) == ([offset("g", 0), offset("g", 3)], 1)
+    (error,) = caplog.messages
+    assert "topic=__consumer_offsets partition=0 offsets=1..2 " in error
+
+
+@on_broker(ONE_PARTITION, both=False)
+async def test_loading_goes_on_after_damage_that_is_known(broker: RunningBroker) -> None:
+    partition = await partition_of(broker)
+    log = partition.log
+    for i in range(3):
+        write(partition, batch(offset("g", i)))
+    segment = log.segments[0]
+    size_bytes = segment.size_bytes // 3
+    segment.note_damage((DamagedRange(size_bytes, 2 * size_bytes, 1, 2, "a flipped bit"),))
+    assert await loaded(broker, partition) == ([offset("g", 0), offset("g", 2)], 1)

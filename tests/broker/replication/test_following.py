@@ -18,7 +18,7 @@ from odradek.broker.runtime import OFFLOAD_THREADS_MAX
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.protocol.records import Codec
+from odradek.protocol.records import Codec, iter_batches
 from odradek.storage.errors import CorruptLog, DiskFull
 from odradek.storage.log.checkpoint import LOG_START, parse_offsets
 from odradek.storage.log.following import Appended
@@ -29,7 +29,7 @@ from tests.broker.batches import altered
 from tests.broker.faults import FULL
 from tests.storage.support import slow_staged
 from tests.support.awaiting import until
-from tests.support.messages import batch_of, delete_records
+from tests.support.messages import batch_of, delete_records, records_in
 
 from .cluster import TOPIC, Cluster, replicating, state_of
 
@@ -85,6 +85,24 @@ def test_all_codecs(tmp_path: Path, codec: Codec) -> None:
             assert cluster[2].partition().log.epochs.entries() == [(0, 0)]
 
     asyncio.run(main())
+
+
+@on_cluster(count=3, compression_type="zstd")
+async def test_followers_get_what_the_leader_has_recompressed(cluster: Cluster) -> None:
+    """Small batches are recompressed at once, large ones on another thread."""
+    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
+    client = await cluster[1].client()
+    sent: list[bytes] = []
+    for codec in Codec:
+        for size_bytes in (10, 500_000):
+            values = [b"%d" % number * size_bytes for number in range(2)]
+            result = await client.produce(TOPIC, batch_of(*values, codec=codec), acks=-1)
+            assert (result.error_code, result.base_offset) == (0, len(sent))
+            sent += values
+    await cluster.until_equal()
+    data = cluster[3].bytes_of()
+    assert {header.codec for _, header in iter_batches(data)} == {Codec.ZSTD}
+    assert [value for _, value in records_in(data)] == sent
 
 
 @pytest.mark.slow
