@@ -92,10 +92,12 @@ def spread(samples: list[float]) -> str:
 
 
 @contextmanager
-def broker(data: Path) -> Iterator[str]:
+def broker(data: Path, *settings: str) -> Iterator[str]:
     """A broker in a process of its own; yields its address."""
     address = f"127.0.0.1:{free_port()}"
-    command = (*OURS, "serve", "--listen", address, "--data-dir", str(data), "--log-level", "error")
+    command = [*OURS, "serve", "--listen", address, "--data-dir", str(data), "--log-level", "error"]
+    for setting in settings:
+        command += ["--set", setting]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None and process.stdout.readline()
