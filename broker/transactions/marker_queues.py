@@ -1,9 +1,9 @@
 """Sends the markers that end transactions to the leaders of their partitions, until all are there.
 
 Each broker has one queue. What is queued goes out in one WriteTxnMarkers, up to a bound, and one
-request is in flight at a time. This broker's own partitions are written by a direct call, at once. A marker that
-can't be written now is routed again after a pause: its partition may have another leader by then.
-Markers may be written twice; the second one ends nothing.
+request is in flight at a time. This broker's own partitions are written by a direct call, at once.
+A marker that can't be written now is routed again after a pause: its partition may have another
+leader by then. Markers may be written twice; the second one ends nothing.
 """
 
 import asyncio

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from odradek.broker.core.topic_names import is_topic_name
+
 from .errors import CommandError
 from .formats import Message, Writer
 from .librdkafka import KafkaError, Producer, Reports, sentence, topics_of
@@ -163,12 +165,12 @@ class Delivery:
 
     def _sentence(self, error: KafkaError, partition: int) -> str:
         code = error.code()
+        if code == error.TOPIC_EXCEPTION or not is_topic_name(self._topic):
+            return f"{self._topic!r} is no name of a topic: letters, digits, '.', '_' and '-' are"
         if code in (error._UNKNOWN_TOPIC, error.UNKNOWN_TOPIC_OR_PART):
             return f"there is no topic {self._topic!r}"
         if code == error._UNKNOWN_PARTITION:
             return self._no_partition(partition)
-        if code == error.TOPIC_EXCEPTION:
-            return f"{self._topic!r} is no name of a topic: letters, digits, '.', '_' and '-' are"
         if code == error._MSG_TIMED_OUT:
             return "a record was not acknowledged in time (--timeout)"
         return sentence(error)

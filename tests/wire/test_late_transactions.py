@@ -155,6 +155,7 @@ class RawProducer:
         producer_id, epoch = self.producer
         batch = batch_of(
             value,
+            timestamp=int(1_000 * time.time()),  # or retention would delete it
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=self._sequences[partition],
@@ -350,8 +351,11 @@ def transact_often(
             ended[number] = Ended(outcome, from_s, time.monotonic())
         proxy.settle()
         looks = stable.looks
-        until(lambda: stable.looks > looks + 1 and not any(stable.lag.values()), lambda: stable.lag)
+        until(
+            lambda: stable.looks > looks + 1 and not any(stable.lag.values()), lambda: vars(stable)
+        )
         until(lambda: state_of(server) in DONE, lambda: state_of(server))
+    assert not stable.errors
     assert stable.went_back == []
     return ended
 
