@@ -180,11 +180,14 @@ def told(cluster: Cluster, transactional_id: str, partitions: int) -> Known | No
         return None
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     (state,) = cluster.ask(request, 0, broker=leader).transaction_states
+    found = next(s for s in TransactionState if s.kafka_name == state.transaction_state)
+    # As in Kafka, a coordinator remembers the start of the last one; its record does not have it.
+    start_ms = -1 if found is TransactionState.EMPTY else state.transaction_start_time_ms
     return Known(
-        next(s for s in TransactionState if s.kafka_name == state.transaction_state),
+        found,
         (state.producer_id, state.producer_epoch),
         state.transaction_timeout_ms,
-        state.transaction_start_time_ms,
+        start_ms,
         frozenset((topic.topic, p) for topic in state.topics for p in topic.partitions),
     )
 
