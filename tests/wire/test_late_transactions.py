@@ -417,21 +417,18 @@ def assert_a_request_came_late(
 ) -> None:
     """Only that may tear a transaction.
 
-    A late EndTxn ends the transaction that it comes to. A late Produce writes records that the
-    producer has given up into its next transaction.
+    A late EndTxn ends the transaction that it comes to; one that has failed is open until the next
+    one begins. A late Produce writes records that the producer has given up into its next
+    transaction.
     `adds_all`: the producer adds all partitions at once. Then its next Produce fails after a late
     EndTxn, unless a late AddPartitionsToTxn has come, too.
     """
     torn = ended[number]
-    until_s = {
-        END_TXN: torn.to_s,
-        ADD_PARTITIONS: torn.to_s,
-        PRODUCE: ended.get(number + 1, torn).to_s,
-    }
+    until_s = ended.get(number + 1, torn).to_s
     came = {
         delivery.api_key
         for delivery in proxy.deliveries
-        if delivery.to_s > torn.from_s and delivery.from_s < until_s[delivery.api_key]
+        if delivery.to_s > torn.from_s and delivery.from_s < until_s
     }
     assert came & {END_TXN, PRODUCE}, (number, torn)
     if adds_all and torn.outcome is Outcome.COMMITTED:
