@@ -214,6 +214,9 @@ def _run(reading: Reading, total: int | None) -> int:
     except BrokenPipeError:  # `consume | head`: the reader has seen enough
         discard_stdout()
         return 0
+    except OSError as error:  # as of a full disk
+        discard_stdout()
+        raise CommandError(f"the records can't be written: {error.strerror}") from None
     if goal.reached or goal.endless:
         return 0
     return EXIT_INTERRUPTED if reading.stop.is_set() else EXIT_TIMED_OUT

@@ -168,13 +168,9 @@ class Reading:
         return None
 
     def _write(self, lines: bytes) -> None:
-        try:
-            self.out.write(lines)
-            self.out.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise CommandError(f"the records can't be written: {error.strerror}") from None
+        """Raises: OSError."""
+        self.out.write(lines)
+        self.out.flush()
 
     def _check_stops(self) -> None:
         """See whether what is waited for can still come.
