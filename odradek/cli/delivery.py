@@ -159,6 +159,9 @@ class Delivery:
         except BrokenPipeError:  # the reader has seen enough; the records are still delivered
             self.report = None
             discard_stdout()
+        except OSError as error:  # as of a full disk
+            discard_stdout()
+            self._failure = self._failure or f"the output can't be written: {error.strerror}"
 
     def _no_partition(self, partition: int) -> str:
         return f"{self._topic} has no partition {partition} (-p any places records by key)"

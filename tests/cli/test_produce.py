@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -50,6 +51,23 @@ def test_nothing_is_written_behind_a_record_that_was_not(run: Run, topic: str) -
     assert done.returncode == 1 and b"size too large" in done.stderr, done.stderr
     assert b"that were sent, 100 are written" in done.stderr, done.stderr
     assert written(run, topic) == [str(n) for n in range(100)]
+
+
+def test_a_full_disk_is_one_sentence(topic: str, cluster: Server) -> None:
+    command = [sys.executable, "-m", "odradek", "produce", topic, "-f", "%o\n"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*command, "-b", cluster.bootstrap_servers],
+            input=b"a\nb\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        b"Error: the output can't be written: No space left on device: "
+        b"of 2 records that were sent, 2 are written\n"
+    )
 
 
 def test_slow_input_is_acknowledged_as_it_comes(run: Run, topic: str, cluster: Server) -> None:
