@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.handlers import APIS, Api
+from odradek.broker.handlers import APIS, TRANSACTIONS_V2, Api
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.schema import MISSING, ArrayOf, Field, FieldType, Message, Struct
 from tests.support.client import Client
@@ -35,6 +35,7 @@ SETTINGS = {
     "odradek.topic.partitions.max": "50",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
+    "odradek.transaction.version": "2",
 }
 LAST_ID = 0x7FFFFFFF
 TEXTS = ("t", "u", "", ".", "a b", "absent", "0", "__consumer_offsets", "retention.ms", "x" * 300)
@@ -126,7 +127,7 @@ async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixtu
     await find_coordinators(client)
     caplog.set_level(logging.ERROR)
     for api in [api for api in APIS.values() if api.key not in CONTROL]:
-        for version in range(api.first, api.last + 1):
+        for version in range(api.first, api.last_with(TRANSACTIONS_V2) + 1):
             requests = Requests(SEED * 1000 + version, ids)
             for _ in range(COUNT):
                 if not await say(client, requests, api, version):
@@ -144,7 +145,7 @@ async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCapt
     caplog.set_level(logging.ERROR)
     for number in range(10 * COUNT):
         for key in CONTROL:
-            for version in range(APIS[key].last + 1):
+            for version in range(APIS[key].last_with(TRANSACTIONS_V2) + 1):
                 requests = Requests(SEED * 1000 + number, ids)
                 broker.node.control.controller_epoch = 0
                 if not await say(client, requests, APIS[key], version):
@@ -155,7 +156,7 @@ async def test_any_control_request(broker: RunningBroker, caplog: pytest.LogCapt
 
 
 @pytest.mark.slow
-@on_broker({"odradek.topic.partitions.max": "50"}, both=False)
+@on_broker({"odradek.topic.partitions.max": "50", "odradek.transaction.version": "2"}, both=False)
 async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     """A good request in which some bytes are changed."""
     client = await broker.peer()
@@ -165,7 +166,7 @@ async def test_any_bytes(broker: RunningBroker, caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.ERROR)
     last = request_bytes(APIS[18].request(), 0, correlation_id=LAST_ID)
     for api in [APIS[key] for key in sorted(APIS.keys() - {*CONTROL, CONTROLLED_SHUTDOWN})]:
-        for version in range(api.first, api.last + 1):
+        for version in range(api.first, api.last_with(TRANSACTIONS_V2) + 1):
             good = request_bytes(SENSIBLE[api.key](version, topic.topic_id), version)
             for _ in range(COUNT):
                 changed = bytearray(good)
