@@ -29,6 +29,8 @@ public final class TransactionTimes {
                 for (int record = 0; record < size; record++) {
                     producer.send(new ProducerRecord<>(topic, value));
                 }
+                // Without it, 4.3.1 once in ten thousand times sends EndTxn and not the record.
+                producer.flush();
                 producer.commitTransaction();
                 tookNs[number % count] = System.nanoTime() - beginNs;
             }
