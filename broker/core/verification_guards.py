@@ -54,12 +54,12 @@ class VerificationGuards:
             del self._earliest[next(iter(self._earliest))]
 
     def check_order(self, header: BatchHeader) -> None:
-        """Check that a batch comes no later than one that was not verified.
+        """Check that a batch comes no later than one of its epoch that was not verified.
 
         Raises: Refused (OUT_OF_ORDER_SEQUENCE_NUMBER).
         """
-        _, earliest = self._earliest.get(header.producer_id, (-1, header.base_sequence))
-        if header.base_sequence > earliest:
+        epoch, earliest = self._earliest.get(header.producer_id, (-1, -1))
+        if header.producer_epoch == epoch and header.base_sequence > earliest:
             raise Refused(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id}: sequence {header.base_sequence} came before "

@@ -157,12 +157,21 @@ def _append_later(
             _name_leader(response, batch.topic, result, call, node)
         return result
 
+    size_bytes = sum(batch.size_bytes for batch in waiting)
+
+    async def append_all() -> None:
+        try:
+            await append_when_ready(waiting, append)
+        finally:
+            call.client.let_go_memory(size_bytes)
+
     async def answer() -> ProduceResponse | None:
         await appending
         known = _answer(request, response, appended, call, node)
         return await known if isinstance(known, Awaitable) else known
 
-    appending = node.tasks.finish(append_when_ready(waiting, append))
+    call.client.keep_memory(size_bytes)
+    appending = node.tasks.finish(append_all())
     return answer()
 
 
@@ -171,24 +180,34 @@ def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if version < RECORDS_V2_VERSION_FIRST:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    if request.transactional_id is not None and len(_transactional_producers(request)) > 1:
-        return Refused(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches are of several producers"
-        )
-    return None
+    return None if request.transactional_id is None else _refusal_of_transaction(request)
 
 
-def _transactional_producers(request: ProduceRequest) -> set[int]:
-    """The producer ids of the transactional batches; what is no batch is refused later."""
-    found = set()
+def _refusal_of_transaction(request: ProduceRequest) -> Refused | None:
+    """One request has batches of one producer; what is no batch is refused later.
+
+    Batches wait for the coordinator. If one small request could name a partition any number of
+    times, or invent an epoch for each, it would occupy the coordinator and much memory.
+    """
+    producers, partitions = set[Producer](), set[tuple[str, int]]()
     for topic in request.topic_data:
         for data in topic.partition_data:
+            key = topic.name, data.index
+            if key in partitions:
+                return Refused(
+                    ErrorCode.INVALID_REQUEST, f"{topic.name}-{data.index} is named twice"
+                )
+            partitions.add(key)
             with contextlib.suppress(MalformedMessage):
                 assert data.records is None or isinstance(data.records, memoryview)
                 header = read_header(data.records or b"")
                 if header.is_transactional:
-                    found.add(header.producer_id)
-    return found
+                    producers.add(_producer_of(header))
+    if len(producers) > 1:
+        return Refused(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches are of several producers"
+        )
+    return None
 
 
 def _append(

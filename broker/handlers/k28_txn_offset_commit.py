@@ -15,6 +15,7 @@ from odradek.protocol.messages.k28_txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from odradek.protocol.schema import Message
+from odradek.storage.errors import ProducerError
 
 from ..core.effects import Producer
 from ..core.groups.offsets_answers import refuse_txn_commit, there_in
@@ -83,22 +84,24 @@ async def _when_verified(
     commit: Callable[[], Message | Awaitable[Message]],
     refused: Callable[[ErrorCode], Message],
 ) -> Message:
-    guard = partition.verification_guards.begin(producer.producer_id)
+    guards = partition.verification_guards
+    guard = guards.begin(producer.producer_id)
     try:
-        await asked
-    except NotVerified as refusal:
-        partition.verification_guards.end(guard)
+        try:
+            await asked
+        finally:  # the client may hang up
+            is_guarded = guards.end(guard)
+        check_guarded(is_guarded, producer, partition)
+    except (Refused, ProducerError) as refusal:
         return refused(_code_of(refusal))
-    try:
-        check_guarded(partition.verification_guards.end(guard), producer, partition)
-    except Refused as refusal:
-        return refused(refusal.code)
     answer = commit()
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _code_of(refusal: NotVerified) -> ErrorCode:
-    """What the coordinator has said, if producers know it here."""
+def _code_of(refusal: Refused | ProducerError) -> ErrorCode:
+    """The coordinator's own code, if producers know it here; or that of the partition."""
+    if not isinstance(refusal, NotVerified):
+        return refusal.code
     if refusal.answer in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.OPERATION_NOT_ATTEMPTED):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return refusal.answer if refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS else refusal.code

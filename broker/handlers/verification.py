@@ -10,11 +10,12 @@ from collections.abc import Awaitable
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
+from odradek.storage.errors import ProducerError
 
 from ..core.effects import Producer
 from ..core.partition import Partition
 from ..node import Node
-from ..transactions.verifier import Question, refusal
+from ..transactions.verifier import NotVerified, Question, refusal
 
 ADD_WAIT_MS: Final = 100
 ADD_PAUSE_S: Final = 0.02
@@ -42,6 +43,10 @@ def verification(
     is_enabled = adds or node.config.transaction_partition_verification_enable
     if not is_enabled or partition.log.producers.is_in_transaction(*producer):
         return None
+    try:
+        partition.log.producers.check_epoch(*producer)
+    except ProducerError as error:
+        raise NotVerified(error.code, error.code, str(error)) from None
     if sequence is not None:
         partition.verification_guards.asked(producer, sequence)
     key = partition.state.topic, partition.state.partition
@@ -96,7 +101,10 @@ def _check(code: ErrorCode, *, abortable: bool) -> None:
 def check_guarded(is_guarded: bool, producer: Producer, partition: Partition) -> None:
     """Check that the transaction of a batch that has waited is not over.
 
-    `is_guarded`: no marker has come meanwhile.  Raises: Refused (INVALID_TXN_STATE).
+    `is_guarded`: no marker has come meanwhile.  The epoch comes first, as producers recover from a
+    fenced one, and not from INVALID_TXN_STATE (KAFKA-19690).
+    Raises: ProducerError (INVALID_PRODUCER_EPOCH), Refused (INVALID_TXN_STATE).
     """
+    partition.log.producers.check_epoch(*producer)
     if not is_guarded and not partition.log.producers.is_in_transaction(*producer):
         raise Refused(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")

@@ -25,13 +25,23 @@ class WaitingBatch:
     `prepare` starts what it waits for, and returns the batch; it may raise Refused.
     """
 
-    __slots__ = ("_guard", "_partition", "_place", "_results", "index", "prepare", "topic")
+    __slots__ = (
+        "_guard",
+        "_partition",
+        "_place",
+        "_results",
+        "index",
+        "prepare",
+        "size_bytes",
+        "topic",
+    )
 
     def __init__(
         self, partition: Partition, header: BatchHeader, prepare: Callable[[], Awaitable[Ready]]
     ) -> None:
         self.topic = partition.state.topic
         self.index = partition.state.partition
+        self.size_bytes = header.size_bytes
         self.prepare = prepare
         self._partition = partition
         guards = partition.verification_guards

@@ -32,6 +32,12 @@ class Client(Protocol):
     def note_software(self, software: str) -> None:
         """Note the software name that the client has given."""
 
+    def keep_memory(self, size_bytes: int) -> None:
+        """Count the memory of what a request has copied for later, even if the client hangs up."""
+
+    def let_go_memory(self, size_bytes: int) -> None:
+        """The end of what `keep_memory` has begun."""
+
 
 class Call:
     """The context of one request."""

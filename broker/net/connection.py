@@ -72,7 +72,7 @@ class Connection(ABC):
         self.software = software
 
     def keep_memory(self, size_bytes: int) -> None:
-        """Count the memory of a request that has copied what it needs later."""
+        """Count the memory of what a request has copied for later, even if the client hangs up."""
         self._connections.budget.keep(size_bytes)
 
     def let_go_memory(self, size_bytes: int) -> None:

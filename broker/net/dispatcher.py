@@ -57,12 +57,6 @@ class ClientConnection(Client, Protocol):
     def send(self, out: Writer) -> None:
         """Send a whole frame with its splices, after all earlier frames."""
 
-    def keep_memory(self, size_bytes: int) -> None:
-        """Count the memory of a request that has copied what it needs later."""
-
-    def let_go_memory(self, size_bytes: int) -> None:
-        """The end of what `keep_memory` has begun."""
-
     def gather(self) -> None:
         """Hold back what is sent until `send_gathered`, as more follows immediately."""
 
@@ -187,8 +181,6 @@ class Dispatcher:
                 answer.response = None if task.exception() else task.result()
             if answer.response is not None:
                 answer.response.release()
-            if answer.is_kept:
-                self._client.let_go_memory(answer.size_bytes)
 
     def _park(self, answer: Awaitable[Message | None], parked: Parked) -> None:
         if isinstance(answer, EagerFuture):
@@ -200,7 +192,6 @@ class Dispatcher:
             parked.task.add_done_callback(self._on_answer)
             if parked.api.key == PRODUCE_KEY:
                 parked.is_kept = True
-                self._client.keep_memory(parked.size_bytes)
         self._owe(parked)
 
     def _owe(self, parked: Parked) -> None:
@@ -244,8 +235,6 @@ class Dispatcher:
 
     def _send_parked(self, parked: Parked) -> None:
         self._parked_bytes -= parked.size_bytes
-        if parked.is_kept:
-            self._client.let_go_memory(parked.size_bytes)
         response = parked.response if parked.task is None else parked.task.result()
         if response is None:  # a Produce with acks=0
             return

@@ -27,6 +27,12 @@ class OwnProcess:
     def note_software(self, software: str) -> None:
         """Do nothing: the software is this broker's own."""
 
+    def keep_memory(self, size_bytes: int) -> None:
+        """Do nothing: the budget is that of received requests."""
+
+    def let_go_memory(self, size_bytes: int) -> None:
+        """Do nothing, as `keep_memory`."""
+
 
 def call_self(node: "Node", request: Message, version: int) -> Message | Awaitable[Message]:
     """Call this broker's handler; its answer, if it is known at once."""

@@ -92,6 +92,7 @@ class Verifier:
         self._call_self = call_self
         self._queues: dict[int, list[Waiting]] = {}
         """The questions for each broker that a task is asking."""
+        self._is_counting = False
 
     def ask(self, question: Question) -> "ErrorCode | asyncio.Future[ErrorCode]":
         """NONE if the partition is in the transaction, or why not; at once, or later.
@@ -104,7 +105,7 @@ class Verifier:
         number = topic.partition_of(transactional_id)
         state = None if number is None else self._local.metadata.partition(topic.name, number)
         if state is None:
-            self._tasks.spawn(self._count(), "count transactions")
+            self._count_once()
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if state.leader == self._local.broker_id and not question.adds:
             return self._ask_here(question)
@@ -121,9 +122,17 @@ class Verifier:
         self._queues.clear()
         self._connections.close()
 
+    def _count_once(self) -> None:
+        if not self._is_counting:
+            self._is_counting = True
+            self._tasks.spawn(self._count(), "count transactions")
+
     async def _count(self) -> None:
-        with contextlib.suppress(Refused):  # the producer asks again
-            await self._transactions.topic.count()
+        try:
+            with contextlib.suppress(Refused):  # the producer asks again
+                await self._transactions.topic.count()
+        finally:
+            self._is_counting = False
 
     def _ask_here(self, question: Question) -> ErrorCode:
         transactional_id, producer, partition, _ = question

@@ -56,6 +56,13 @@ def test_a_new_epoch_begins_anew(guards: VerificationGuards) -> None:
     assert not is_in_order(guards, 7, epoch=1)
 
 
+@pytest.mark.parametrize("other", [0, 2])
+def test_a_batch_of_another_epoch_holds_up_nothing(guards: VerificationGuards, other: int) -> None:
+    """Whoever knows a producer id can ask for any epoch; the coordinator refuses it."""
+    ask(guards, 1, epoch=other)
+    assert is_in_order(guards, 5, epoch=1)
+
+
 def test_an_open_transaction_has_its_own_order(guards: VerificationGuards) -> None:
     ask(guards, 3)
     guards.appended(7)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k00_produce import PartitionProduceData
 from odradek.protocol.messages.k27_write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.records import Record, build_batch, read_header
 from odradek.protocol.transaction_records import TransactionRecord, encode_record
@@ -121,6 +122,32 @@ async def test_batches_that_are_in_no_transaction(broker: RunningBroker) -> None
     assert await code(forged_batch(mine, **begun), None) == unauthorized
     assert broker.node.replicas.partitions[TOPIC, 0].log.log_end_offset == 0
     assert await producer.write(b"in") == 0
+
+
+@on_broker(SETTINGS, both=False)
+async def test_one_request_asks_the_coordinator_once_for_each_partition(
+    broker: RunningBroker,
+) -> None:
+    """Else a small request would have it asked any number of times."""
+    producer = await producer_of(broker)
+    await producer.add(0, 1)
+    mine = producer.identity
+    begun: dict[str, Any] = {"base_sequence": 0, "is_transactional": True}
+
+    async def codes(*batches: tuple[int, bytearray]) -> set[int]:
+        request = produce_request(TOPIC, {})
+        request.transactional_id = ID
+        request.topic_data[0].partition_data = [
+            PartitionProduceData(index=index, records=batch) for index, batch in batches
+        ]
+        answer = await producer.client.ask(request, 11)
+        return {each.error_code for each in answer.responses[0].partition_responses}
+
+    first, second = forged_batch(mine, **begun), forged_batch((mine[0], mine[1] + 1), **begun)
+    assert await codes((0, first), (0, first)) == {ErrorCode.INVALID_REQUEST}
+    assert await codes((0, first), (1, second)) == {MAPPING}
+    assert broker.node.replicas.partitions[TOPIC, 0].log.log_end_offset == 0
+    assert await codes((0, first), (1, first)) == {0}
 
 
 # Sizes.

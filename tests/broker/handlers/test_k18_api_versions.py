@@ -55,6 +55,10 @@ class Client:
 
     def note_software(self, software: str) -> None: ...
 
+    def keep_memory(self, size_bytes: int) -> None: ...
+
+    def let_go_memory(self, size_bytes: int) -> None: ...
+
 
 def answer_with(**settings: str) -> ApiVersionsResponse:
     """What a broker with these settings answers, whose /feature has version 6."""

@@ -11,8 +11,9 @@ from odradek.protocol.messages.k66_list_transactions import ListTransactionsRequ
 from tests.broker.running import RunningBroker, on_broker
 from tests.broker.transaction_requests import end
 from tests.support.client import Client
+from tests.support.messages import batch_of, produce_request
 
-from .transacting import ID, SETTINGS, producer_of
+from .transacting import ID, SETTINGS, TOPIC, producer_of
 
 VERSION_2: Final = {**SETTINGS, "odradek.transaction.version": "2"}
 
@@ -69,6 +70,34 @@ async def test_each_end_gives_the_next_epoch(broker: RunningBroker) -> None:
     answer = await client.ask(end(ID, first, commits=False), 5)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, first[0], 1)
     assert (await client.ask(end(ID, first), 5)).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+@on_broker(VERSION_2, both=False)
+async def test_a_late_batch_does_not_disturb_the_next_transaction(broker: RunningBroker) -> None:
+    producer = await producer_of(broker)
+    client, first = producer.client, producer.identity
+
+    async def code(epoch: int, sequence: int) -> int:
+        batch = batch_of(
+            b"in",
+            timestamp=producer.timestamp,
+            producer_id=first[0],
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        request = produce_request(TOPIC, {0: batch})
+        request.transactional_id = ID
+        found: int = (await client.ask(request, 12)).responses[0].partition_responses[0].error_code
+        return found
+
+    assert await code(0, 0) == 0
+    assert (await client.ask(end(ID, first), 5)).producer_epoch == 1
+    assert [await code(1, sequence) for sequence in range(3)] == [0, 0, 0]
+    for epoch in (0, 2):  # too late, and made up
+        assert await code(epoch, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await code(1, 3) == 0
+    assert (await client.ask(end(ID, (first[0], 1)), 5)).error_code == 0
 
 
 @on_broker(VERSION_2, both=False)

@@ -236,6 +236,45 @@ async def test_a_marker_that_comes_first(broker: RunningBroker) -> None:
 
 
 @on_broker(SETTINGS, both=False)
+async def test_a_marker_of_a_later_epoch_that_comes_first(broker: RunningBroker) -> None:
+    """The producer is fenced, which it can recover from."""
+    client, admin = await broker.client(), await broker.client()
+    producer = await begin(broker, client)
+    coordinator = Elsewhere(broker)
+    offsets = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
+    offsets.transactional_id = "x"
+    writing = asyncio.create_task(write(client, producer))
+    committing = asyncio.create_task((await broker.client()).ask(offsets, 3))
+    await until(lambda: len(coordinator.questions) == 2)
+    later = producer[0], producer[1] + 1
+    for topic in ("t", "__consumer_offsets"):
+        await admin.ask(write_markers(later, topic, 0, commits=False), 1)
+    coordinator.answer.set_result(ErrorCode.NONE)
+    fenced = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (await writing).error_code == fenced
+    assert (await committing).topics[0].partitions[0].error_code == fenced
+    # It is known at once from then on.
+    assert (await write(client, producer)).error_code == fenced
+    assert (await client.ask(offsets, 3)).topics[0].partitions[0].error_code == fenced
+    assert len(coordinator.questions) == 2
+
+
+@on_broker(SETTINGS, both=False)
+async def test_a_client_that_hangs_up_leaves_no_guard(broker: RunningBroker) -> None:
+    client = await broker.client()
+    producer = await begin(broker, client)
+    coordinator = Elsewhere(broker)
+    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
+    request.transactional_id = "x"
+    client.send(request, 3)
+    await until(lambda: bool(coordinator.questions))
+    guards = broker.node.replicas.partitions["__consumer_offsets", 0].verification_guards
+    assert guards._by_producer
+    await client.close()
+    await until(lambda: not guards._by_producer)
+
+
+@on_broker(SETTINGS, both=False)
 async def test_a_marker_that_comes_before_the_offsets(broker: RunningBroker) -> None:
     client, admin = await broker.client(), await broker.client()
     producer = await begin(broker, client)
