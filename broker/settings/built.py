@@ -78,7 +78,8 @@ class OdradekSettings:
         0,
         "The version of transactions, as Kafka's feature transaction.version: 0, or 2 for KIP-890, "
         "with which each transaction has its own epoch. Version 2 needs the embedded store; all "
-        "brokers of a process have the same.",
+        "brokers of a process have the same. Producers that run while it is lowered must be "
+        "restarted: they go on with version 2, and are refused.",
         check=_transaction_version,
     )
 
