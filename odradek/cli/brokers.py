@@ -51,7 +51,7 @@ class BrokerLacks(CommandError):
 
 
 class BrokerHungUp(CommandError):
-    """The broker closed the connection instead of answering."""
+    """The broker closed the connection instead of answering, or cannot be connected to."""
 
 
 class BrokerNode(NamedTuple):
@@ -114,6 +114,9 @@ class Brokers:
             raise CommandError(f"there is no broker {node_id}") from error
         except (errors.KafkaConnectionError, errors.Cancelled) as error:
             raise BrokerHungUp(f"the broker closed the connection at {carried.name}") from error
+        except errors.NodeNotReadyError as error:  # it pauses after a connection that failed
+            who = "no broker can" if node_id is NODE_ANY else f"broker {node_id} cannot"
+            raise BrokerHungUp(f"{carried.name}: {who} be reached now") from error
         except errors.KafkaError as error:
             raise CommandError(f"{carried.name}: {sentence(error)}") from error
 
