@@ -151,13 +151,13 @@ def _append_later(
     call: Call,
     node: Node,
 ) -> Awaitable[ProduceResponse | None]:
+    size_bytes = sum(batch.size_bytes for batch in waiting)
+
     def append(batch: WaitingBatch, ready: Ready | Refused) -> PartitionProduceResponse:
         result = _append_ready(node, batch, ready, appended, acks_all=request.acks == -1)
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(response, batch.topic, result, call, node)
         return result
-
-    size_bytes = sum(batch.size_bytes for batch in waiting)
 
     async def append_all() -> None:
         try:

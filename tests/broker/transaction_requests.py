@@ -1,5 +1,8 @@
 """Requests of transactional producers, of brokers among each other about them, and of admins."""
 
+from typing import Any
+
+from odradek.protocol.messages.k00_produce import ProduceRequest
 from odradek.protocol.messages.k22_init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -13,6 +16,7 @@ from odradek.protocol.messages.k27_write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.support.messages import batch_of, produce_request
 
 Identity = tuple[int, int]
 """Producer id and epoch."""
@@ -28,6 +32,30 @@ def init_producer(
         producer_id=claimed[0],
         producer_epoch=claimed[1],
     )
+
+
+def produce_in_transaction(
+    transactional_id: str,
+    producer: Identity,
+    topic: str,
+    partition: int = 0,
+    *,
+    sequence: int = 0,
+    value: bytes = b"v",
+    **more: Any,
+) -> ProduceRequest:
+    """A batch of one record."""
+    batch = batch_of(
+        value,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        is_transactional=True,
+        **more,
+    )
+    request = produce_request(topic, {partition: batch})
+    request.transactional_id = transactional_id
+    return request
 
 
 def add_partitions(

@@ -9,9 +9,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k66_list_transactions import ListTransactionsRequest
 from tests.broker.running import RunningBroker, on_broker
-from tests.broker.transaction_requests import end
+from tests.broker.transaction_requests import end, produce_in_transaction
 from tests.support.client import Client
-from tests.support.messages import batch_of, produce_request
 
 from .transacting import ID, SETTINGS, TOPIC, producer_of
 
@@ -78,16 +77,9 @@ async def test_a_late_batch_does_not_disturb_the_next_transaction(broker: Runnin
     client, first = producer.client, producer.identity
 
     async def code(epoch: int, sequence: int) -> int:
-        batch = batch_of(
-            b"in",
-            timestamp=producer.timestamp,
-            producer_id=first[0],
-            producer_epoch=epoch,
-            base_sequence=sequence,
-            is_transactional=True,
+        request = produce_in_transaction(
+            ID, (first[0], epoch), TOPIC, sequence=sequence, timestamp=producer.timestamp
         )
-        request = produce_request(TOPIC, {0: batch})
-        request.transactional_id = ID
         found: int = (await client.ask(request, 12)).responses[0].partition_responses[0].error_code
         return found
 

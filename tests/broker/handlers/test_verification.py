@@ -9,6 +9,7 @@ from odradek.broker.transactions.verifier import Question
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from tests.broker.group_requests import txn_commit
 from tests.broker.requests import change_configs
 from tests.broker.running import RunningBroker, on_broker
@@ -18,11 +19,12 @@ from tests.broker.transaction_requests import (
     add_partitions,
     end,
     init_producer,
+    produce_in_transaction,
     write_markers,
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.messages import batch_of, produce_request
+from tests.support.messages import batch_of
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
@@ -47,19 +49,17 @@ async def begin(broker: RunningBroker, client: Client) -> Identity:
 async def write(
     client: Client, producer: Identity, partition: int = 0, sequence: int = 0, version: int = 11
 ) -> PartitionProduceResponse:
-    batch = batch_of(
-        b"v",
-        producer_id=producer[0],
-        producer_epoch=producer[1],
-        base_sequence=sequence,
-        is_transactional=True,
-    )
-    request = produce_request("t", {partition: batch})
-    request.transactional_id = "x"
+    request = produce_in_transaction("x", producer, "t", partition, sequence=sequence)
     result: PartitionProduceResponse = (
         (await client.ask(request, version)).responses[0].partition_responses[0]
     )
     return result
+
+
+def offsets_of(producer: Identity) -> TxnOffsetCommitRequest:
+    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
+    request.transactional_id = "x"
+    return request
 
 
 def log_end(broker: RunningBroker, partition: int = 0) -> int:
@@ -119,8 +119,7 @@ async def test_it_can_be_switched_off_while_the_broker_runs(broker: RunningBroke
 async def test_offsets_of_a_group_that_was_not_added(broker: RunningBroker) -> None:
     client = await broker.client()
     producer = await begin(broker, client)
-    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
-    request.transactional_id = "x"
+    request = offsets_of(producer)
     for version, code in ((3, IN_NO_STATE), (4, ABORTABLE)):
         refused = await client.ask(request, version)
         assert refused.topics[0].partitions[0].error_code == code
@@ -197,8 +196,7 @@ async def test_what_another_broker_may_say_of_offsets(
     client = await broker.client()
     producer = await begin(broker, client)
     Elsewhere(broker).answer.set_result(answer)
-    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
-    request.transactional_id = "x"
+    request = offsets_of(producer)
     assert (await client.ask(request, 3)).topics[0].partitions[0].error_code == code
 
 
@@ -241,8 +239,7 @@ async def test_a_marker_of_a_later_epoch_that_comes_first(broker: RunningBroker)
     client, admin = await broker.client(), await broker.client()
     producer = await begin(broker, client)
     coordinator = Elsewhere(broker)
-    offsets = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
-    offsets.transactional_id = "x"
+    offsets = offsets_of(producer)
     writing = asyncio.create_task(write(client, producer))
     committing = asyncio.create_task((await broker.client()).ask(offsets, 3))
     await until(lambda: len(coordinator.questions) == 2)
@@ -264,8 +261,7 @@ async def test_a_client_that_hangs_up_leaves_no_guard(broker: RunningBroker) -> 
     client = await broker.client()
     producer = await begin(broker, client)
     coordinator = Elsewhere(broker)
-    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
-    request.transactional_id = "x"
+    request = offsets_of(producer)
     client.send(request, 3)
     await until(lambda: bool(coordinator.questions))
     guards = broker.node.replicas.partitions["__consumer_offsets", 0].verification_guards
@@ -279,8 +275,7 @@ async def test_a_marker_that_comes_before_the_offsets(broker: RunningBroker) -> 
     client, admin = await broker.client(), await broker.client()
     producer = await begin(broker, client)
     coordinator = Elsewhere(broker)
-    request = txn_commit("g", "t", {0: 7}, producer_id=producer[0], producer_epoch=producer[1])
-    request.transactional_id = "x"
+    request = offsets_of(producer)
     committing = asyncio.create_task(client.ask(request, 3))
     await until(lambda: bool(coordinator.questions))
     await admin.ask(write_markers(producer, "__consumer_offsets", 0, commits=False), 1)

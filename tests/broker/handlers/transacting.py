@@ -10,10 +10,17 @@ from odradek.protocol.messages.k65_describe_transactions import (
 )
 from odradek.protocol.messages.k66_list_transactions import ListTransactionsRequest
 from tests.broker.running import RunningBroker
-from tests.broker.transaction_requests import NOBODY, Identity, add_partitions, end, init_producer
+from tests.broker.transaction_requests import (
+    NOBODY,
+    Identity,
+    add_partitions,
+    end,
+    init_producer,
+    produce_in_transaction,
+)
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.messages import batch_of, produce_request, records_in
+from tests.support.messages import records_in
 
 ID = "id"
 TOPIC = "t"
@@ -56,16 +63,15 @@ class Producer:
 
     async def write(self, value: bytes, partition: int = 0) -> int:
         """Produce one record in the transaction; the code."""
-        batch = batch_of(
-            value,
+        request = produce_in_transaction(
+            self.transactional_id,
+            self.identity,
+            TOPIC,
+            partition,
+            sequence=self.sequences[partition],
+            value=value,
             timestamp=self.timestamp,
-            producer_id=self.identity[0],
-            producer_epoch=self.identity[1],
-            base_sequence=self.sequences[partition],
-            is_transactional=True,
         )
-        request = produce_request(TOPIC, {partition: batch})
-        request.transactional_id = self.transactional_id
         answer = await self.client.ask(request, 11)
         code: int = answer.responses[0].partition_responses[0].error_code
         self.sequences[partition] += code == 0
