@@ -15,6 +15,7 @@ from odradek.protocol.messages.k65_describe_transactions import DescribeTransact
 from odradek.protocol.transaction_records import TransactionLogValue, decode_record
 from tests.lab.background import Background
 from tests.support.waiting import until
+from tests.support.watermarks import watermarks
 from tests.wire.clients import Settings, librdkafka
 from tests.wire.committed import read_committed
 
@@ -145,10 +146,7 @@ class StateLog:
 
     def read(self) -> None:
         """Up to the end of now."""
-        ends = {
-            p.partition: self._consumer.get_watermark_offsets(p, timeout=TIMEOUT_S)[1]
-            for p in self._partitions
-        }
+        ends = {p.partition: watermarks(self._consumer, p)[1] for p in self._partitions}
 
         def is_read() -> bool:
             for message in self._consumer.consume(1_000, timeout=0.05):

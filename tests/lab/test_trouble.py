@@ -20,6 +20,7 @@ from tests.lab.cluster import DELIVERY_TIMEOUT_MS, PATIENT, REQUEST_TIMEOUT_MS, 
 from tests.lab.tree import Tree
 from tests.lab.waiting import QUIET_S
 from tests.support.waiting import until
+from tests.support.watermarks import watermarks
 from tests.wire.clients import librdkafka
 
 pytestmark = [pytest.mark.java, pytest.mark.wire, pytest.mark.timeout(300)]
@@ -115,7 +116,7 @@ def values_in(lab: Cluster) -> list[bytes]:
     consumer = Consumer(librdkafka(lab.bootstrap_servers, **{"group.id": "reader"}))
     try:
         partitions = [TopicPartition(TOPIC, p, 0) for p in range(len(ASSIGNMENT))]
-        ends = [consumer.get_watermark_offsets(p, timeout=30)[1] for p in partitions]
+        ends = [watermarks(consumer, p)[1] for p in partitions]
         consumer.assign(partitions)
         found: list[bytes] = []
         deadline = time.monotonic() + 30

@@ -12,6 +12,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.support.watermarks import watermarks
 from tests.wire.clients import librdkafka
 
 from .background import Background
@@ -80,7 +81,7 @@ def read_all(servers: str, topic: str, partitions: int) -> list[list[bytes]]:
     found: list[list[bytes]] = [[] for _ in range(partitions)]
     try:
         wanted = [TopicPartition(topic, p, 0) for p in range(partitions)]
-        ends = [consumer.get_watermark_offsets(p, timeout=30)[1] for p in wanted]
+        ends = [watermarks(consumer, p)[1] for p in wanted]
         consumer.assign(wanted)
         while missing := sum(ends) - sum(map(len, found)):
             messages = consumer.consume(min(missing, 500), timeout=60)

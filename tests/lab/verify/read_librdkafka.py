@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.support.watermarks import watermarks
+
 from .events import Closed, Span, runs
 from .noting import Notes, now_s, spec
 
@@ -19,7 +21,7 @@ def read(told: dict[str, Any]) -> None:
     consumer = Consumer(settings)
     for partition in range(told["partitions"]):
         where = TopicPartition(told["topic"], partition)
-        first, end = consumer.get_watermark_offsets(where, timeout=TIMEOUT_S)
+        first, end = watermarks(consumer, where)
         consumer.assign([TopicPartition(told["topic"], partition, first)])
         position = first
         deadline_s = time.monotonic() + TIMEOUT_S
