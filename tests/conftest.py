@@ -51,7 +51,12 @@ settings.load_profile(SAME)
 # tests of other rooms import them, too.
 for module in ("support.client", "support.connections", "support.frames", "broker.running"):
     pytest.register_assert_rewrite(f"tests.{module}")
-pytest_plugins = ["tests.spark.fixtures", "tests.support.brokers", "tests.support.tools"]
+pytest_plugins = [
+    "tests.spark.fixtures",
+    "tests.support.brokers",
+    "tests.support.certificates",
+    "tests.support.tools",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
