@@ -1,7 +1,7 @@
 """The access check of every request before its handler: whether the client may send it at all.
 
-It knows the API, the listener and the principal, which is always anonymous: there is no
-authentication yet.
+It knows the API, the listener and the principal, which is anonymous unless the client has shown a
+certificate. No decision depends on the principal yet.
 
 Requests between brokers are accepted from brokers only. A connection to a listener for brokers
 counts as a broker; if clients use the same listener, they can't be distinguished from brokers, as

@@ -42,6 +42,7 @@ from .settings.groups import check_group_settings
 from .settings.interbroker import DEFAULTS_WITH_ZOOKEEPER, check_broker_id
 from .settings.properties import parse_properties
 from .settings.replication import check_replication_settings
+from .settings.tls import ListenerTls, listener_setting
 from .settings.topic_config import (
     RETENTION_MS,
     TOPIC_SETTINGS,
@@ -120,7 +121,20 @@ class Config(BrokerSettings):
         if static.get("zookeeper.connect"):
             static = DEFAULTS_WITH_ZOOKEEPER | static
         self._use(Layers({}, {}, static))
+        warnings += self._settings_of_no_listener(static)
         self.warnings = tuple(warnings)
+
+    def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
+        """A warning for each setting of a listener that does not exist, or has no TLS."""
+        lines = []
+        served = {end.name for end in self.listener_endpoints}
+        for name in static:
+            found = listener_setting(name)
+            if found is None:
+                continue
+            if found[0] not in served or self.security_protocols[found[0]] != "SSL":
+                lines.append(f"setting {name} has no effect: {found[0]} is not a listener with SSL")
+        return lines
 
     def _use(self, layers: Layers) -> None:
         """Raises: ConfigError."""
@@ -136,6 +150,12 @@ class Config(BrokerSettings):
     ) -> None:
         setting = BUILT.get(name)
         if setting is not None:
+            static[name] = setting.parse(text, origin)
+            return
+        of_listener = listener_setting(name)
+        if of_listener is not None:
+            setting = copy(of_listener[1])
+            setting.name = name  # for error messages
             static[name] = setting.parse(text, origin)
             return
         from .settings.known import (  # many settings, rarely needed
@@ -177,6 +197,7 @@ class Config(BrokerSettings):
             control_plane=self.control_plane_listener_name,
             advertised=self.advertised_endpoints,
             protocols=self.security_protocols,
+            is_alone=self.zookeeper_connect is None,
         )
         if self.private_endpoints:
             self.broker_listeners = BrokerListeners(PRIVATE.name, None)
@@ -209,6 +230,12 @@ class Config(BrokerSettings):
         """Use a private listener between brokers, as several brokers share this process."""
         self.private_endpoints = (PRIVATE,)
         self._check()
+
+    def listener_tls(self, listener_name: str) -> ListenerTls | None:
+        """The settings of TLS of a listener; None if it does not use TLS."""
+        if self.security_protocols.get(listener_name) != "SSL":
+            return None
+        return ListenerTls(listener_name, self._given)
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"

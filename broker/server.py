@@ -17,7 +17,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
 from odradek.storage.directory.log_dirs import LogDirs
@@ -55,6 +55,9 @@ from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
 from .runtime import Runtime
 from .tasks import TaskSupervisor
+
+if TYPE_CHECKING:
+    from .tls.context import Tls
 
 logger = logging.getLogger(__name__)
 
@@ -199,6 +202,7 @@ class Broker:
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id)
+        self._tls = self._load_certificates()  # before the logs, whose recovery may take long
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,
@@ -308,8 +312,7 @@ class Broker:
         node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
         listeners: list[Listener] = []
         for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
-            kind = StreamListener if self._portable else PlainListener
-            listener = kind(connections, endpoint, self.config)
+            listener = self._listener(connections, endpoint)
             try:
                 await listener.bind()
             except OSError as error:
@@ -317,6 +320,26 @@ class Broker:
             self._stack.callback(listener.close)
             listeners.append(listener)
         return listeners
+
+    def _listener(self, connections: Connections, endpoint: Endpoint) -> Listener:
+        tls = self._tls.get(endpoint.name)
+        if tls is not None:
+            from .net.tls_listener import TlsListener
+
+            return TlsListener(connections, endpoint, self.config, tls)
+        kind = StreamListener if self._portable else PlainListener
+        return kind(connections, endpoint, self.config)
+
+    def _load_certificates(self) -> "dict[str, Tls]":
+        """The TLS of the listeners that use it, by their names.  Raises: ConfigError."""
+        made = {}
+        for endpoint in self.config.listener_endpoints:
+            given = self.config.listener_tls(endpoint.name)
+            if given is not None:
+                from .tls.context import make_tls
+
+                made[endpoint.name] = make_tls(given)
+        return made
 
     async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]

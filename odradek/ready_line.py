@@ -11,17 +11,23 @@ if TYPE_CHECKING:
 
 
 def ready_line(brokers: "Sequence[Broker]", data_dir: str) -> str:
-    """`odradek ready: PLAINTEXT://HOST:PORT[,…] broker=N data=DIR startup_ms=M`.
+    """`odradek ready: PROTOCOL://HOST:PORT[,…] broker=N data=DIR startup_ms=M`.
 
     With several brokers it has `brokers=N,N+1,…`, in the order of the addresses.
     """
-    addresses = ",".join(f"PLAINTEXT://{_bracketed(b.host)}:{b.port}" for b in brokers)
+    addresses = ",".join(_address(broker) for broker in brokers)
     word = "broker" if len(brokers) == 1 else "brokers"
     broker_ids = ",".join(str(broker.broker_id) for broker in brokers)
     return (
         f"odradek ready: {addresses} {word}={broker_ids} data={data_dir}"
         f" startup_ms={_process_age_ms()}"
     )
+
+
+def _address(broker: "Broker") -> str:
+    config = broker.config
+    protocol = config.security_protocols[config.advertised_endpoints[0].name]
+    return f"{protocol}://{_bracketed(broker.host)}:{broker.port}"
 
 
 def _bracketed(host: str) -> str:

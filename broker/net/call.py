@@ -14,7 +14,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The principal of an unauthenticated client; here that is every client."""
+"""The principal of a client that has shown no certificate."""
 
 
 class CloseConnection(Exception):

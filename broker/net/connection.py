@@ -221,7 +221,8 @@ class Connection(ABC):
                 frames.consume()
         except (MalformedMessage, CloseConnection) as error:
             self._send_gathered()
-            self.close(f"{type(error).__name__}: {error}")
+            hint = "; this looks like TLS, which this listener does not use" * frames.is_tls
+            self.close(f"{type(error).__name__}: {error}{hint}")
         except Exception:  # a bug must end only this connection, and log its traceback
             logger.exception("request failed peer=%s", self.host)
             self._send_gathered()

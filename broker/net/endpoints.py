@@ -11,6 +11,7 @@ _LISTENER: Final = re.compile(
 )
 _WILDCARDS: Final = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_BUILT: Final = ("PLAINTEXT", "SSL")
 
 
 class Endpoint(NamedTuple):
@@ -84,10 +85,10 @@ def check_listeners(
                 f"the listener {endpoint.name} has no security protocol: add "
                 f"{endpoint.name}:PLAINTEXT to listener.security.protocol.map"
             )
-        if protocol != "PLAINTEXT":
+        if protocol not in _BUILT:
             raise ConfigError(
                 f"the listener {endpoint} cannot be opened: {protocol} is not built yet, only "
-                "PLAINTEXT is"
+                f"{' and '.join(_BUILT)} are"
             )
     ports = [endpoint.port for endpoint in listeners if endpoint.port != 0]
     if len(set(ports)) != len(ports):
@@ -135,10 +136,16 @@ def choose_broker_listeners(
     control_plane: str | None,
     advertised: tuple[Endpoint, ...],
     protocols: Mapping[str, str],
+    is_alone: bool,
 ) -> BrokerListeners:
     """From inter.broker.listener.name, security.inter.broker.protocol, control.plane.listener.name.
 
-    `security_protocol` None: not set.  Raises: ConfigError.
+    `security_protocol` None: not set.  `is_alone`: no other broker will ever connect.
+
+    Brokers speak only PLAINTEXT with each other, so the listeners of a broker with others must. To
+    one that is alone it does not matter, and its only listener may be SSL.
+
+    Raises: ConfigError.
 
     Source: getInterBrokerListenerNameAndSecurityProtocol, validateValues of Kafka's KafkaConfig.
     """
@@ -148,6 +155,9 @@ def choose_broker_listeners(
         )
     names = [endpoint.name for endpoint in advertised]
     chosen = (inter_broker or security_protocol or "PLAINTEXT").strip().upper()
+    is_chosen = inter_broker is not None or security_protocol is not None
+    if is_alone and not is_chosen and all(protocols[name] == "SSL" for name in names):
+        chosen = names[0]
     if inter_broker is not None and chosen not in protocols:
         raise ConfigError(
             f"inter.broker.listener.name={chosen} is not in listener.security.protocol.map"
@@ -157,6 +167,8 @@ def choose_broker_listeners(
             f"brokers have no listener to speak with each other: {chosen} is not in "
             f"advertised.listeners; set inter.broker.listener.name to one of {', '.join(names)}"
         )
+    if not is_alone:
+        _check_plaintext(chosen, protocols)
     if control_plane is None:
         return BrokerListeners(chosen, None)
     plane = control_plane.strip().upper()
@@ -170,7 +182,18 @@ def choose_broker_listeners(
             f"control.plane.listener.name={plane} must be another listener than that between "
             "brokers (inter.broker.listener.name)"
         )
+    if not is_alone:
+        _check_plaintext(plane, protocols)
     return BrokerListeners(chosen, plane)
+
+
+def _check_plaintext(listener_name: str, protocols: Mapping[str, str]) -> None:
+    if protocols[listener_name] != "PLAINTEXT":
+        raise ConfigError(
+            f"brokers cannot speak {protocols[listener_name]} with each other yet: the listener "
+            f"{listener_name} is for brokers (inter.broker.listener.name, "
+            "control.plane.listener.name) and must be PLAINTEXT; clients can have another"
+        )
 
 
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:

@@ -107,6 +107,9 @@ class PlainListener:
             return
         sock.setblocking(False)
         self._connections.tune(sock)
+        self._serve(sock, host)
+
+    def _serve(self, sock: socket.socket, host: str) -> None:
         self._connections.add(PlainConnection(self._connections, self.name, host, sock))
 
     def _pause(self, until: Callable[[], Awaitable[None]]) -> None:

@@ -18,6 +18,7 @@ from odradek.protocol.framing import FRAME_SIZE, frame_size
 SCRATCH_BYTES: Final = 1 << 20  # also the maximum read from one socket in one wake-up
 _BUFFER_BYTES_MIN: Final = 1 << 16
 _POOL_BYTES_MAX: Final = 8 << 20
+_TLS_HANDSHAKE: Final = b"\x16\x03"
 
 
 class ReceiveBudget:
@@ -144,6 +145,11 @@ class FrameBuffer:
         """The first two bytes of the next frame, its API key; None until they are received."""
         body = self._start + FRAME_SIZE.size
         return bytes(self._data[body : body + 2]) if body + 2 <= self._end else None
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the next bytes begin a TLS handshake, which no frame of a usual size does."""
+        return bytes(self._data[self._start : self._end][:2]) == _TLS_HANDSHAKE
 
     def consume(self) -> None:
         """Remove the frame that `next_frame` returned."""

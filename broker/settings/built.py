@@ -12,6 +12,7 @@ from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
 from .throttles import ThrottleSettings
+from .tls import TlsSettings
 from .transactions import TransactionSettings
 from .upkeep import CleanerSettings, FlushSettings, RetentionSettings
 from .zookeeper import ZooKeeperSettings
@@ -86,6 +87,7 @@ class OdradekSettings:
 
 class BrokerSettings(
     ListenerSettings,
+    TlsSettings,
     TopicDefaultSettings,
     LogSettings,
     RetentionSettings,

@@ -16,14 +16,15 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from .declaration import LIST, ConfigError, NotBuilt, Setting, Value, text_of
 from .described import Declared, Layers
+from .tls import TLS_SETTINGS
 from .topic_config import TOPIC_SETTINGS, broker_value, check_compaction_lags
 from .topic_declaration import BUILT, TopicSetting
 
 Texts = Mapping[str, str]
 
 _NAMES_SHOWN_MAX: Final = 10
-FIXED_LISTENERS: Final = frozenset(
-    {"listeners", "advertised.listeners", "listener.security.protocol.map"}
+FIXED: Final = frozenset(
+    {"listeners", "advertised.listeners", "listener.security.protocol.map", *TLS_SETTINGS}
 )
 """Kafka can change these at run time; here that still requires a restart."""
 
@@ -166,7 +167,7 @@ def _check_dynamic(setting: Setting[Value], text: str, given: Mapping[str, Value
     except ConfigError as error:
         raise _invalid_request(str(error)) from None
     now = given.get(setting.name, setting.default)
-    is_fixed = setting.name in UNBUILT or setting.name in FIXED_LISTENERS
+    is_fixed = setting.name in UNBUILT or setting.name in FIXED
     if is_fixed and value not in (now, setting.default):
         raise _not_built(setting, text, now)
 

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from .built import GROUPS
-from .changes import FIXED_LISTENERS
+from .changes import FIXED
 from .declaration import INT16_MAX, INT32_MAX, INT64_MAX, Setting, Value, declared_in, text_of
 from .groups import GROUP_CONFIGS
 from .known import CHANGEABLE
 from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
 from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
 from .security import AUTHORIZATION, SASL, SSL
+from .tls import TlsSettings
 from .topic_config import TOPIC_SETTINGS
 from .topic_declaration import DEFAULT, STORED, TopicSetting
 
@@ -59,6 +60,16 @@ DEBUG, TRACE) and Odradek's names of loggers, which are those of its modules
 restart.
 """
 
+_TLS: Final = """\
+These settings apply to every listener with the security protocol SSL. With the prefix
+`listener.name.<listener>.` (the listener's name in small letters) they apply to that listener only,
+and override the ones without it: `listener.name.external.ssl.client.auth=required`. They are read
+at the start; a new certificate needs a restart.
+
+Stores are PEM. JKS and PKCS12 are refused with the command that converts them. Brokers speak
+PLAINTEXT with each other, so a broker with ZooKeeper needs a second listener for that.
+"""
+
 _TOPICS: Final = """\
 ## Topics
 
@@ -87,6 +98,7 @@ DescribeConfigs shows these settings too, as Kafka does.
 
 _GROUP_TITLES: Final = (
     "Listeners and connections",
+    "TLS",
     "New topics and their defaults",
     "Data directories and logs",
     "Retention",
@@ -110,7 +122,7 @@ _UNBUILT_TITLES: Final = (
     ("Not built yet: policies and quotas", LIMITS),
     ("Not built yet: ZooKeeper", ZOOKEEPER),
     ("Not built yet: authorization and secrets", AUTHORIZATION),
-    ("Not built yet: TLS", SSL),
+    ("Not built yet: more of TLS", SSL),
     ("Not built yet: SASL", SASL),
     ("Never: threads and Java", THREADS_AND_JAVA),
     ("Never: KRaft", KRAFT),
@@ -131,7 +143,10 @@ def configuration_markdown() -> str:
     """The whole page as Markdown."""
     parts = [_INTRODUCTION, _contents(), _RUNNING]
     for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
-        parts += [f"## {title}\n", _table(declared_in(group).values())]
+        parts.append(f"## {title}\n")
+        if group is TlsSettings:
+            parts.append(_TLS)
+        parts.append(_table(declared_in(group).values()))
     parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values())]
     parts += [_GROUPS_OF_THEIR_OWN, _table(GROUP_CONFIGS.values()), _UNBUILT]
     for title, settings in _UNBUILT_TITLES:
@@ -164,7 +179,7 @@ def _table(settings: Iterable[Setting[Value]]) -> str:
 
 
 def _meaning(setting: Setting[Value]) -> str:
-    is_dynamic = setting.name in BUILT and setting.name in CHANGEABLE - FIXED_LISTENERS
+    is_dynamic = setting.name in BUILT and setting.name in CHANGEABLE - FIXED
     return f"{setting.doc} *Running.*" if is_dynamic else setting.doc
 
 

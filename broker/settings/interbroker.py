@@ -84,9 +84,10 @@ class InterBrokerSettings:
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "The security protocol between brokers, if inter.broker.listener.name is not set.",
+        "The security protocol between brokers, if inter.broker.listener.name is not set. SSL "
+        "only for a broker without others.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        built=("PLAINTEXT",),
+        built=("PLAINTEXT", "SSL"),
     )
     control_plane_listener_name = Setting(
         "control.plane.listener.name",

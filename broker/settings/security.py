@@ -1,7 +1,7 @@
-"""Kafka's settings of TLS, SASL, tokens and authorization, none of which is built yet.
+"""Kafka's settings of SASL, tokens, authorization and some of TLS that are not built yet.
 
 An authorizer prevents the start, as running without it would allow access that the owner meant to
-deny. A listener with TLS or SASL is refused where listeners are parsed.
+deny. A listener with SASL is refused where listeners are parsed.
 """
 
 from typing import Final
@@ -58,39 +58,8 @@ AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
 )
 
 SSL: Final[tuple[Setting[Value], ...]] = (
-    Setting("ssl.client.auth", STRING, "none",
-        "Whether clients must, may or need not show a certificate.",
-        choices=("required", "requested", "none")),
-    Setting("ssl.keystore.location", STRING.or_none, None,
-        "File with the broker's certificate and key."),
-    Setting("ssl.keystore.type", STRING, "JKS",
-        "Format of that file."),
-    Setting("ssl.keystore.password", PASSWORD.or_none, None,
-        "Password of that file."),
-    Setting("ssl.key.password", PASSWORD.or_none, None,
-        "Password of the key in it."),
-    Setting("ssl.keystore.key", PASSWORD.or_none, None,
-        "The broker's key itself, as PEM."),
-    Setting("ssl.keystore.certificate.chain", PASSWORD.or_none, None,
-        "The broker's certificates themselves, as PEM."),
-    Setting("ssl.truststore.location", STRING.or_none, None,
-        "File with the authorities that client certificates may come from."),
-    Setting("ssl.truststore.type", STRING, "JKS",
-        "Format of that file."),
-    Setting("ssl.truststore.password", PASSWORD.or_none, None,
-        "Password of that file."),
-    Setting("ssl.truststore.certificates", PASSWORD.or_none, None,
-        "These authorities themselves, as PEM."),
-    Setting("ssl.protocol", STRING, "TLSv1.3",
-        "The TLS version to begin with."),
-    Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"),
-        "The TLS versions that may be used."),
-    Setting("ssl.cipher.suites", LIST, (),
-        "The cipher suites that may be used; empty: the library's."),
     Setting("ssl.endpoint.identification.algorithm", STRING, "https",
         "How a broker checks another's host name; empty: not at all."),
-    Setting("ssl.principal.mapping.rules", STRING, "DEFAULT",
-        "Rules that turn the name in a certificate into a user."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False,
         "Let a new certificate name another subject than the old one."),
     Setting("ssl.allow.san.changes", BOOLEAN, False,

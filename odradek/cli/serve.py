@@ -101,7 +101,7 @@ def serve(
     """Run a broker, or several, until SIGTERM or SIGINT.
 
     Once it serves, it prints one line on standard output:
-    odradek ready: PLAINTEXT://HOST:PORT broker=N data=DIR startup_ms=M
+    odradek ready: PROTOCOL://HOST:PORT broker=N data=DIR startup_ms=M
     """
     if not __debug__:
         raise CommandError("odradek serve does not run under python -O: its checks are assertions")

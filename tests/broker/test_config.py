@@ -112,7 +112,7 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "at least 0"),
         ({"broker.id": "1001"}, "reserved.broker.max.id=1000"),
         ({"inter.broker.protocol.version": "2.8"}, "it must be 3.9 or 3.9-IV0"),
-        ({"security.inter.broker.protocol": "SSL"}, "only PLAINTEXT is"),
+        ({"security.inter.broker.protocol": "SASL_SSL"}, "only PLAINTEXT, SSL is"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "classic, or classic,consumer"),
         ({"group.consumer.assignors": "uniform,org.apache.Mine"}, "a list of uniform and range"),
         ({"group.consumer.assignors": ""}, "a list of uniform and range"),
@@ -140,8 +140,12 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
             "log.preallocate": "true",
             "num.io.threads": "8",
             "num.network.threads": "5",
-            "ssl.keystore.password": "hunter2",
-            "listener.name.internal.ssl.keystore.type": "PEM",
+            "ssl.endpoint.identification.algorithm": "",
+            "sasl.jaas.config": "hunter2",
+            "ssl.key.password": "hunter2",
+            "listener.name.internal.ssl.key.password": "hunter2",
+            "listener.name.plaintext.ssl.key.password": "hunter2",
+            "listener.name.internal.max.connections": "5",
             "log.segement.byts": "5",
             "my.own.thing": "hunter2",
             "authorizer.class.name": "",
@@ -150,15 +154,20 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
     assert config.warnings == (
         "setting log.preallocate=true has no effect yet",
         "setting num.network.threads=5 has no effect in Odradek",
-        "setting ssl.keystore.password has no effect yet",
-        "setting listener.name.internal.ssl.keystore.type has no effect yet: "
-        "settings of single listeners are not built",
+        "setting ssl.endpoint.identification.algorithm= has no effect yet",
+        "setting sasl.jaas.config has no effect yet",
+        "setting listener.name.internal.max.connections has no effect yet: "
+        "a single listener has only those of TLS",
         "unknown setting log.segement.byts is ignored, did you mean log.segment.bytes?",
         "unknown setting my.own.thing is ignored",
+        "setting listener.name.internal.ssl.key.password has no effect: "
+        "INTERNAL is not a listener with SSL",
+        "setting listener.name.plaintext.ssl.key.password has no effect: "
+        "PLAINTEXT is not a listener with SSL",
     )
     with caplog.at_level(logging.WARNING):
         config.log_warnings()
-    assert len(caplog.records) == 6
+    assert len(caplog.records) == 9
     assert "hunter2" not in caplog.text
 
 

@@ -48,8 +48,8 @@ def test_listeners_that_are_refused(text: str) -> None:
             {"listeners": "A://h:1", "listener.security.protocol.map": "B:PLAINTEXT"},
             "listener.security.protocol.map",
         ),
-        ({"listeners": "SSL://h:1"}, "SSL is not built yet"),
         ({"listeners": "SASL_PLAINTEXT://h:1"}, "SASL_PLAINTEXT is not built yet"),
+        ({"listeners": "SASL_SSL://h:1"}, "only PLAINTEXT and SSL are"),
         ({"listeners": "PLAINTEXT://h:1,plaintext://h:2"}, "twice"),
         (
             {
@@ -138,3 +138,48 @@ def test_listeners_between_brokers_that_are_refused(settings: dict[str, str], wo
     with pytest.raises(ConfigError) as error:
         Config({**THREE, **settings})
     assert word in str(error.value)
+
+
+WITH_TLS = {
+    "listeners": "SSL://h:1,PLAINTEXT://h:2,C://h:3",
+    "listener.security.protocol.map": "SSL:SSL,PLAINTEXT:PLAINTEXT,C:SSL",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "inter_broker"),
+    [
+        ({"listeners": "SSL://h:1"}, "SSL"),
+        ({"listeners": "C://h:1,SSL://h:2"}, "C"),
+        ({}, "PLAINTEXT"),
+        ({"inter.broker.listener.name": "C"}, "C"),
+        ({"security.inter.broker.protocol": "SSL"}, "SSL"),
+    ],
+)
+def test_a_broker_that_is_alone_may_have_only_tls(
+    settings: dict[str, str], inter_broker: str
+) -> None:
+    assert Config({**WITH_TLS, **settings}).broker_listeners.inter_broker == inter_broker
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"listeners": "SSL://h:1"}, "PLAINTEXT is not in advertised.listeners"),
+        ({"inter.broker.listener.name": "C"}, "the listener C is for brokers"),
+        ({"control.plane.listener.name": "C"}, "the listener C is for brokers"),
+        ({"security.inter.broker.protocol": "SSL"}, "brokers cannot speak SSL with each other yet"),
+    ],
+)
+def test_brokers_with_others_speak_no_tls(settings: dict[str, str], word: str) -> None:
+    cluster = {**WITH_TLS, "zookeeper.connect": "zk:2181"}
+    assert Config(cluster).broker_listeners.inter_broker == "PLAINTEXT"
+    with pytest.raises(ConfigError) as error:
+        Config({**cluster, **settings})
+    assert word in str(error.value)
+
+
+def test_brokers_of_one_process_have_their_own_listener_beside_tls() -> None:
+    config = Config({"listeners": "SSL://h:1"})
+    config.share_process()
+    assert config.broker_listeners.names == {"odradek-brokers"}
