@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.jaas import JaasError, parse_jaas_for
+
 from .errors import PipelineError
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # The key ends at the first =, : or blank that is not escaped.
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
-_JAAS_OPTION: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))")
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Spark refuses these only once a job has begun, and names options that nobody gave.
 _OF_SPARK: Final = (
@@ -110,7 +111,10 @@ def _sasl_settings(properties: Mapping[str, str]) -> dict[str, object]:
             "sasl.kerberos.service.name", "kafka"
         )
         return settings
-    options = jaas_options(properties.get("sasl.jaas.config", ""))
+    try:
+        options = parse_jaas_for(mechanism, properties.get("sasl.jaas.config", ""))
+    except JaasError as error:
+        raise PipelineError(str(error)) from None
     if not {"username", "password"} <= options.keys():
         raise PipelineError(
             'sasl.jaas.config must give username="…" and password="…" of the login module'
@@ -145,14 +149,6 @@ def _ssl_settings(properties: Mapping[str, str]) -> dict[str, object]:
     if properties.get("ssl.endpoint.identification.algorithm") == "":
         settings["ssl_check_hostname"] = False
     return settings
-
-
-def jaas_options(config: str) -> dict[str, str]:
-    """The options of the login module in a value of sasl.jaas.config."""
-    return {
-        name: re.sub(r"\\(.)", r"\1", quoted) or bare
-        for name, quoted, bare in _JAAS_OPTION.findall(config)
-    }
 
 
 def _is_continued(line: str) -> bool:

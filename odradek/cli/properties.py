@@ -13,7 +13,8 @@ from typing import Final
 
 from odradek.broker.settings.declaration import ConfigError
 from odradek.broker.settings.properties import parse_properties
-from odradek.pipeline.properties import PROTOCOLS, jaas_options
+from odradek.jaas import parse_jaas
+from odradek.pipeline.properties import PROTOCOLS
 
 from .errors import CommandError
 
@@ -152,7 +153,7 @@ def _without_jaas(properties: dict[str, str]) -> dict[str, str]:
     config = properties.pop("sasl.jaas.config", None)
     if config is None:
         return properties
-    options = jaas_options(config)
+    options = parse_jaas(config).options
     if not {"username", "password"} <= options.keys():
         raise ValueError('sasl.jaas.config gives no username="…" and password="…"')
     found = {"sasl.username": options["username"], "sasl.password": options["password"]}

@@ -85,8 +85,24 @@ def test_sasl_and_tls_are_said_to_kafka_python() -> None:
         ({"ssl.truststore.location": "/x.jks"}, "convert it to PEM"),
         ({"ssl.keystore.key": "-----BEGIN"}, "put them in a file"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "is not supported"),
-        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "username="),
-        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "username="),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "no login modules"),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "no login modules"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": JAAS.replace("password", "passwort"),
+            },
+            "must give username=",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": JAAS,
+            },
+            "PLAIN needs org.apache.kafka.common.security.plain.PlainLoginModule",
+        ),
         ({"security.protocol": "SASL-SSL"}, "security.protocol=SASL-SSL is none: use one of"),
     ],
 )
