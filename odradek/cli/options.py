@@ -86,8 +86,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _split(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    for text in values:
+    for number, text in enumerate(values, 1):
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", ctx, param)
+            which = f"number {number} of {len(values)}" if len(values) > 1 else "it"
+            # Not shown: it may be a password, as in sasl.password:secret.
+            raise click.BadParameter(f"{which} is not NAME=VALUE", ctx, param)
         yield name, value

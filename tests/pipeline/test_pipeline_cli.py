@@ -62,7 +62,7 @@ def test_an_unknown_job_is_answered_with_a_near_one() -> None:
 def test_a_setting_that_is_none_is_refused(tmp_path: Path) -> None:
     code, said = run("checkpoint", str(tmp_path), "--conf", "spark.x")
     assert code == 2
-    assert "'spark.x' is not NAME=VALUE" in said
+    assert "it is not NAME=VALUE" in said
 
 
 def test_what_is_asked_for_reaches_the_archive_and_the_log(
