@@ -27,6 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
     )
     parser.addini(
+        "odradek_tls",
+        "Whether the broker behind the Odradek fixtures speaks TLS.",
+        type="bool",
+        default=False,
+    )
+    parser.addini(
         "odradek_spark_conf",
         "Settings of the Spark session behind odradek_spark, one name=value a line.",
         type="linelist",
@@ -49,11 +55,13 @@ def odradek_settings(pytestconfig: pytest.Config) -> dict[str, object]:
 
 
 @pytest.fixture(scope="session")
-def odradek_server(odradek_settings: dict[str, object]) -> Iterator[Broker]:
+def odradek_server(
+    odradek_settings: dict[str, object], pytestconfig: pytest.Config
+) -> Iterator[Broker]:
     """A broker for the whole session, in a process of its own; tests share its topics."""
     from odradek.testing import Broker
 
-    with Broker(settings=odradek_settings) as broker:
+    with Broker(settings=odradek_settings, tls=pytestconfig.getini("odradek_tls")) as broker:
         yield broker
 
 

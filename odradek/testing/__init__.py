@@ -6,8 +6,9 @@
 The pytest fixtures `odradek` and `odradek_server` use this class.
 """
 
+from odradek.client_configs import ClientName
+
 from .broker import Broker
-from .client_configs import ClientName
 from .errors import BrokerFailed
 
 __all__ = ["Broker", "BrokerFailed", "ClientName"]

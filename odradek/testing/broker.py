@@ -7,12 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
 
-from . import isr
-from .admin import delete_all_topics
-from .beside import beside_the_loop
-from .child import ChildBroker
-from .child_cluster import ChildCluster
-from .client_configs import (
+from odradek.client_configs import (
+    Access,
     ClientConfig,
     ClientName,
     PropertiesConfig,
@@ -20,10 +16,17 @@ from .client_configs import (
     SparkConfig,
     client_config,
 )
+
+from . import isr
+from .admin import delete_all_topics
+from .beside import beside_the_loop
+from .child import ChildBroker
+from .child_cluster import ChildCluster
 from .commands import EXPIRE, KILL, START, STOP
 from .errors import BrokerFailed
 from .ports import HeldPort
 from .ready import Address, Ready
+from .security import Security
 
 if TYPE_CHECKING:
     from .in_process import InProcessBroker
@@ -63,6 +66,7 @@ class Broker:
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
     (`brokers=3`) run together in one child process or thread and share a store, or, with
     `zookeeper="host:port"`, in one process each; `zookeeper="auto"` starts a ZooKeeper for them.
+    With `tls=True` clients speak TLS; `client_config` has the authority of the certificate.
     Without `data_dir`, their files are in a temporary directory that `close` removes; a given
     directory is kept. `settings` are Kafka's: `{"num.partitions": 3}`.
     """
@@ -75,6 +79,7 @@ class Broker:
         in_process: bool = False,
         brokers: int = 1,
         zookeeper: str | None = None,
+        tls: bool = False,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Raises: ValueError."""
@@ -92,6 +97,7 @@ class Broker:
         self._count = brokers
         self._zookeeper = zookeeper
         self._start_timeout_s = start_timeout_s * brokers
+        self._security = Security(tls=tls)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._runner: Runner | None = None
         self._ready: Ready | None = None
@@ -127,10 +133,12 @@ class Broker:
         if not self._ports:
             self._ports = [HeldPort() for _ in range(self._count)]
         try:
+            self._security.prepare(Path(self._scratch.name))
             self._ready = self._runner.start(
                 ports=[held.port for held in self._ports],
                 data_dir=self.data_dir,
-                settings=self._settings,
+                protocol=self._security.protocol,
+                settings={**self._security.settings, **self._settings},
             )
         except BrokerFailed:
             if self._ready is None:  # a failed first start leaves nothing behind
@@ -190,8 +198,8 @@ class Broker:
     def reset(self) -> None:
         """Start what is down, and delete every topic.  Raises: BrokerFailed."""
         self.start()
-        address = isr.controller(self._live_addresses(), timeout_s=RESET_TIMEOUT_S)
-        delete_all_topics(address, timeout_s=RESET_TIMEOUT_S)
+        address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
+        delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -240,7 +248,9 @@ class Broker:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The leader of a partition; -1 if there is none.  Raises: BrokerFailed."""
-        return isr.leader(self._live_addresses(), topic, partition, timeout_s=RESET_TIMEOUT_S)
+        return isr.leader(
+            self._live_addresses(), self._access, topic, partition, timeout_s=RESET_TIMEOUT_S
+        )
 
     @property
     def host(self) -> str:
@@ -296,7 +306,11 @@ class Broker:
 
         Raises: ValueError for an unknown client.
         """
-        return client_config(client, self.bootstrap_servers)
+        return client_config(client, self.bootstrap_servers, self._access)
+
+    @property
+    def _access(self) -> Access:
+        return self._security.access
 
     @property
     def _told(self) -> Ready:
@@ -327,7 +341,9 @@ class Broker:
         self._command(START, broker_id)
         self._down.discard(broker_id)
         if in_sync:
-            isr.wait_until_in_sync(self._live_addresses(), broker_id, timeout_s=ISR_TIMEOUT_S)
+            isr.wait_until_in_sync(
+                self._live_addresses(), self._access, broker_id, timeout_s=ISR_TIMEOUT_S
+            )
 
     def _command(self, command: str, broker_id: int) -> None:
         if broker_id not in self._told.addresses:

@@ -26,7 +26,7 @@ READY: Final = re.compile(
     rb"odradek ready: (?P<endpoints>\S+) brokers?=(?P<broker_ids>[\d,]+)"
     rb" data=(?P<data>.*) startup_ms=(?P<startup_ms>\d+)\n"
 )
-ENDPOINT: Final = re.compile(r"PLAINTEXT://(?P<host>\S+):(?P<port>\d+)")
+ENDPOINT: Final = re.compile(r"[A-Z_]+://(?P<host>\S+):(?P<port>\d+)")
 # Settings from the environment would make a test depend on the machine it runs on.
 NOT_INHERITED: Final = ("ODRADEK_", "KAFKA_")
 
@@ -55,7 +55,12 @@ class ChildBroker:
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     def start(
-        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+        self,
+        *,
+        ports: Sequence[int] = (),
+        data_dir: Path,
+        protocol: str = "PLAINTEXT",
+        settings: Mapping[str, str],
     ) -> Ready:
         """Start it, and return once it serves; `ports` empty: on a free one.
 
@@ -63,7 +68,7 @@ class ChildBroker:
         """
         if self._process is not None:
             self._forget()  # one that ended on its own
-        self._process = self._spawn(self._command(ports, data_dir, settings))
+        self._process = self._spawn(self._command(ports, data_dir, protocol, settings))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
         line = first_line(self._process.stdout, deadline_s)
@@ -118,16 +123,12 @@ class ChildBroker:
         process.send_signal(signal.SIGTERM)
 
     def _command(
-        self, ports: Sequence[int], data_dir: Path, settings: Mapping[str, str]
+        self, ports: Sequence[int], data_dir: Path, protocol: str, settings: Mapping[str, str]
     ) -> list[str]:
         command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
-        command += [
-            "--listen",
-            f"127.0.0.1:{ports[0] if ports else 0}",
-            "--data-dir",
-            str(data_dir),
-        ]
-        for name, value in settings.items():
+        command += ["--data-dir", str(data_dir)]
+        listeners = f"{protocol}://127.0.0.1:{ports[0] if ports else 0}"
+        for name, value in {**settings, "listeners": listeners}.items():
             command += ["--set", f"{name}={value}"]
         return command
 

@@ -37,13 +37,13 @@ class ChildCluster(ChildBroker):
             raise BrokerFailed(answer.decode().strip())
 
     def _command(
-        self, ports: Sequence[int], data_dir: Path, settings: Mapping[str, str]
+        self, ports: Sequence[int], data_dir: Path, protocol: str, settings: Mapping[str, str]
     ) -> list[str]:
         given = {
             "brokers": self._brokers,
             "data_dir": str(data_dir),
             "ports": ports,
-            "settings": {**settings, "listeners": "PLAINTEXT://127.0.0.1:0"},
+            "settings": {**settings, "listeners": f"{protocol}://127.0.0.1:0"},
         }
         return [sys.executable, "-P", "-m", "odradek.testing.cluster_process", json.dumps(given)]
 

@@ -50,7 +50,12 @@ class InProcessBroker:
         return self._thread is not None and self._thread.is_alive()
 
     def start(
-        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+        self,
+        *,
+        ports: Sequence[int] = (),
+        data_dir: Path,
+        protocol: str = "PLAINTEXT",
+        settings: Mapping[str, str],
     ) -> Ready:
         """Start it, and return once it serves; `ports` empty: on free ones.
 
@@ -61,7 +66,7 @@ class InProcessBroker:
         self._ready = self._error = None
         overrides = {
             **settings,
-            "listeners": f"PLAINTEXT://127.0.0.1:{ports[0] if ports else 0}",
+            "listeners": f"{protocol}://127.0.0.1:{ports[0] if ports else 0}",
             "log.dirs": str(data_dir),
         }
         self._thread = threading.Thread(

@@ -31,6 +31,7 @@ class ProcessCluster:
         self._children: dict[int, ChildBroker] = {}
         self._ports: dict[int, int] = {}
         self._data_dir = scratch
+        self._protocol = "PLAINTEXT"
         self._settings: dict[str, str] = {}
 
     @property
@@ -49,7 +50,12 @@ class ProcessCluster:
         return "".join(child.log for child in self._children.values())
 
     def start(
-        self, *, ports: Sequence[int] = (), data_dir: Path, settings: Mapping[str, str]
+        self,
+        *,
+        ports: Sequence[int] = (),
+        data_dir: Path,
+        protocol: str = "PLAINTEXT",
+        settings: Mapping[str, str],
     ) -> Ready:
         """Start them, and return once all serve; `ports` empty: on free ones.
 
@@ -59,6 +65,7 @@ class ProcessCluster:
         if self._own_zookeeper is not None:
             self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
         self._data_dir = data_dir
+        self._protocol = protocol
         self._settings = {
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             **internal_topic_settings(self._count),
@@ -126,6 +133,7 @@ class ProcessCluster:
         ready = self._children[broker_id].start(
             ports=[self._ports[broker_id]],
             data_dir=self._data_dir / f"broker-{broker_id}",
+            protocol=self._protocol,
             settings={**self._settings, "broker.id": str(broker_id)},
         )
         self._ports[broker_id] = ready.addresses[broker_id][1]

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
+from odradek.client_configs import client_config
 from odradek.testing import Broker, ClientName
-from odradek.testing.client_configs import client_config
 
 
 def test_what_no_cluster_can_be() -> None:

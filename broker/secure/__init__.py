@@ -1,0 +1,1 @@
+"""What `--secure` and the test fixture make: an authority, certificates and files for clients."""

@@ -1,0 +1,157 @@
+"""The configuration with which each client connects to a broker, under its own names."""
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NotRequired, TypedDict, get_args
+
+if TYPE_CHECKING:
+    import ssl
+
+ClientName = Literal["kafka-python", "aiokafka", "confluent", "java", "spark"]
+
+
+class Access(NamedTuple):
+    """What a listener wants of its clients; without arguments nothing, as with PLAINTEXT."""
+
+    authority: str | None = None
+    """The path of a PEM file with the authority of the broker's certificate; None: no TLS."""
+    mechanism: str | None = None
+    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; None: no SASL."""
+    username: str = ""
+    password: str = ""
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol."""
+        transport = "PLAINTEXT" if self.authority is None else "SSL"
+        return transport if self.mechanism is None else f"SASL_{transport}"
+
+
+OPEN: Final = Access()
+
+
+class PythonClientConfig(TypedDict):
+    """Keyword arguments of the clients of kafka-python and aiokafka."""
+
+    bootstrap_servers: str
+    security_protocol: NotRequired[str]
+    ssl_cafile: NotRequired[str]
+    """For kafka-python."""
+    ssl_context: NotRequired["ssl.SSLContext"]
+    """For aiokafka."""
+    sasl_mechanism: NotRequired[str]
+    sasl_plain_username: NotRequired[str]
+    sasl_plain_password: NotRequired[str]
+
+
+# The names of librdkafka and Java are the same, but for those of certificates and logins.
+PropertiesConfig = TypedDict(
+    "PropertiesConfig",
+    {
+        "bootstrap.servers": str,
+        "security.protocol": NotRequired[str],
+        "ssl.ca.location": NotRequired[str],
+        "ssl.truststore.type": NotRequired[str],
+        "ssl.truststore.location": NotRequired[str],
+        "sasl.mechanism": NotRequired[str],
+        "sasl.username": NotRequired[str],
+        "sasl.password": NotRequired[str],
+        "sasl.jaas.config": NotRequired[str],
+    },
+)
+SparkConfig = TypedDict(
+    "SparkConfig",
+    {
+        "kafka.bootstrap.servers": str,
+        "kafka.security.protocol": NotRequired[str],
+        "kafka.ssl.truststore.type": NotRequired[str],
+        "kafka.ssl.truststore.location": NotRequired[str],
+        "kafka.sasl.mechanism": NotRequired[str],
+        "kafka.sasl.jaas.config": NotRequired[str],
+    },
+)
+ClientConfig = PythonClientConfig | PropertiesConfig | SparkConfig
+
+
+def client_config(
+    client: ClientName, bootstrap_servers: str, access: Access = OPEN
+) -> ClientConfig:
+    """The configuration of a client.  Raises: ValueError for an unknown client."""
+    match client:
+        case "kafka-python":
+            return _kafka_python(bootstrap_servers, access)
+        case "aiokafka":
+            return _aiokafka(bootstrap_servers, access)
+        case "confluent":
+            return _confluent(bootstrap_servers, access)
+        case "java":
+            return _java(bootstrap_servers, access)
+        case "spark":
+            java = _java(bootstrap_servers, access)
+            return {f"kafka.{name}": value for name, value in java.items()}  # type: ignore[return-value]
+    raise ValueError(f"no client {client!r}: one of {', '.join(get_args(ClientName))}")
+
+
+def _python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
+    config: PythonClientConfig = {"bootstrap_servers": bootstrap_servers}
+    if access.protocol != "PLAINTEXT":
+        config["security_protocol"] = access.protocol
+    if access.mechanism is not None:
+        config["sasl_mechanism"] = access.mechanism
+        config["sasl_plain_username"] = access.username
+        config["sasl_plain_password"] = access.password
+    return config
+
+
+def _kafka_python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
+    config = _python(bootstrap_servers, access)
+    if access.authority is not None:
+        config["ssl_cafile"] = access.authority
+    return config
+
+
+def _aiokafka(bootstrap_servers: str, access: Access) -> PythonClientConfig:
+    config = _python(bootstrap_servers, access)
+    if access.authority is not None:
+        import ssl  # only where TLS is used
+
+        config["ssl_context"] = ssl.create_default_context(cafile=access.authority)
+    return config
+
+
+def _confluent(bootstrap_servers: str, access: Access) -> PropertiesConfig:
+    config: PropertiesConfig = {"bootstrap.servers": bootstrap_servers}
+    if access.protocol != "PLAINTEXT":
+        config["security.protocol"] = access.protocol
+    if access.authority is not None:
+        config["ssl.ca.location"] = access.authority
+    if access.mechanism is not None:
+        config["sasl.mechanism"] = access.mechanism
+        config["sasl.username"] = access.username
+        config["sasl.password"] = access.password
+    return config
+
+
+def _java(bootstrap_servers: str, access: Access) -> PropertiesConfig:
+    config: PropertiesConfig = {"bootstrap.servers": bootstrap_servers}
+    if access.protocol != "PLAINTEXT":
+        config["security.protocol"] = access.protocol
+    if access.authority is not None:
+        config["ssl.truststore.type"] = "PEM"
+        config["ssl.truststore.location"] = access.authority
+    if access.mechanism is not None:
+        config["sasl.mechanism"] = access.mechanism
+        config["sasl.jaas.config"] = jaas_text(
+            access.mechanism, username=access.username, password=access.password
+        )
+    return config
+
+
+def jaas_text(mechanism: str, **options: str) -> str:
+    """A login with these options, as `sasl.jaas.config` has it."""
+    kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    quoted = [f"{name}={_quoted(value)}" for name, value in options.items()]
+    return f"org.apache.kafka.common.security.{kind} required {' '.join(quoted)};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

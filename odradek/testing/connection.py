@@ -1,0 +1,66 @@
+"""A blocking connection to a broker, for the requests of the fixture itself."""
+
+import socket
+import ssl
+import struct
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from odradek.client_configs import Access
+from odradek.protocol.schema import Message
+
+from .ready import Address
+
+CLIENT_ID: Final = b"odradek.testing"
+HEADER: Final = struct.Struct(">hhih")  # key, version, correlation id, size of the client id
+NO_TAGGED_FIELDS: Final = b"\0"
+ANSWER_HEADER_BYTES: Final = 5  # correlation id, and no tagged fields
+FRAME_SIZE: Final = struct.Struct(">i")
+
+Response = TypeVar("Response", bound=Message)
+
+
+class Connection:
+    """A connection, with TLS if `access` says so; only for flexible versions of requests."""
+
+    def __init__(self, address: Address, access: Access, *, timeout_s: float) -> None:
+        """Raises: OSError."""
+        sock = socket.create_connection(address, timeout=timeout_s)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if access.authority is not None:
+                context = ssl.create_default_context(cafile=access.authority)
+                sock = context.wrap_socket(sock, server_hostname=address[0])
+        except BaseException:
+            sock.close()
+            raise
+        self._sock = sock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._sock.close()
+
+    def ask(self, request: Message, version: int, response: type[Response]) -> Response:
+        """Send a request, and return the answer.  Raises: OSError."""
+        header = HEADER.pack(request.API_KEY, version, 0, len(CLIENT_ID))
+        body = header + CLIENT_ID + NO_TAGGED_FIELDS + request.encode(version)
+        self._sock.sendall(FRAME_SIZE.pack(len(body)) + body)
+        (size_bytes,) = FRAME_SIZE.unpack(self._receive(FRAME_SIZE.size))
+        answer, _ = response.decode(self._receive(size_bytes), version, ANSWER_HEADER_BYTES)
+        return answer
+
+    def _receive(self, size_bytes: int) -> bytes:
+        data = bytearray()
+        while len(data) < size_bytes:
+            part = self._sock.recv(size_bytes - len(data))
+            if not part:
+                raise ConnectionError("the broker closed the connection")
+            data += part
+        return bytes(data)

@@ -1,0 +1,95 @@
+"""`Broker(tls=True)`: clients reach it with what `client_config` gives, and only with that."""
+
+import asyncio
+import ssl
+import stat
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from odradek.client_configs import Access, client_config, jaas_text
+from odradek.testing import Broker
+
+pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
+
+
+@pytest.fixture(
+    params=[{}, {"in_process": True}, {"brokers": 3, "in_process": True}, {"brokers": 2}],
+    ids=["child", "in process", "three in process", "two in a child"],
+)
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with Broker(tls=True, **request.param) as started:
+        yield started
+
+
+async def with_aiokafka(broker: Broker) -> None:
+    async with AIOKafkaProducer(**broker.client_config("aiokafka")) as producer:
+        await producer.send_and_wait("orders", b"from aiokafka", partition=0)
+
+
+def test_client_configs_reach_it(broker: Broker) -> None:
+    plain = KafkaProducer(**broker.client_config("kafka-python"))
+    plain.send("orders", b"from kafka-python", partition=0).get(30)
+    plain.close()
+    asyncio.run(with_aiokafka(broker))
+    producer = Producer(broker.client_config("confluent"))
+    producer.produce("orders", b"from confluent", partition=0)
+    assert producer.flush(30) == 0
+    consumer = KafkaConsumer(**broker.client_config("kafka-python"), auto_offset_reset="earliest")
+    consumer.assign([TopicPartition("orders", 0)])
+    found = [next(consumer).value for _ in range(3)]
+    consumer.close()
+    assert found == [b"from kafka-python", b"from aiokafka", b"from confluent"]
+    assert broker.leader("orders") in broker.broker_ids
+    broker.reset()  # the fixture speaks TLS, too
+
+
+def test_restart_keeps_the_certificate() -> None:
+    with Broker(tls=True) as broker:
+        before = ssl.get_server_certificate((broker.host, broker.port))
+        broker.restart()
+        assert ssl.get_server_certificate((broker.host, broker.port)) == before
+        store = broker.data_dir.parent / "broker.pem"
+        assert stat.S_IMODE(store.stat().st_mode) == 0o600
+        authority = broker.client_config("kafka-python")["ssl_cafile"]
+        checked = ["openssl", "verify", "-CAfile", authority, str(store)]
+        subprocess.run(checked, check=True, capture_output=True)
+
+
+def test_each_client_says_a_login_in_its_own_words() -> None:
+    access = Access("/ca.pem", "SCRAM-SHA-512", "bob", 'a"b\\c')
+    jaas = jaas_text("SCRAM-SHA-512", username="bob", password='a"b\\c')
+    assert jaas == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="bob" password="a\\"b\\\\c";'
+    )
+    assert client_config("kafka-python", "h:1", access) == {
+        "bootstrap_servers": "h:1",
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": "/ca.pem",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "bob",
+        "sasl_plain_password": 'a"b\\c',
+    }
+    assert client_config("confluent", "h:1", access) == {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "/ca.pem",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "bob",
+        "sasl.password": 'a"b\\c',
+    }
+    java = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": jaas,
+    }
+    assert client_config("java", "h:1", access) == java
+    assert client_config("spark", "h:1", access) == {f"kafka.{k}": v for k, v in java.items()}
