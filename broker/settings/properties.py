@@ -51,7 +51,11 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_character, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    # Java's characters have 16 bits, so others are written as two escapes.
+    units = _ESCAPE.sub(_character, text).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
 
 
 def _character(escape: re.Match[str]) -> str:

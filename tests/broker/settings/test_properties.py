@@ -21,6 +21,8 @@ from odradek.broker.settings.properties import parse_properties
         ("a\\ b\\:c\\=d=e", {"a b:c=d": "e"}),
         ("a==b\nc::d\ne =f", {"a": "=b", "c": ":d", "e": "f"}),
         ('a=\\t\\n\\r\\f\\q\\"\\u0041\\u00E4', {"a": '\t\n\r\fq"Aä'}),
+        ("a=\\uD834\\uDD1E", {"a": "𝄞"}),
+        ("a=\\uD834", {"a": "\N{REPLACEMENT CHARACTER}"}),
         ("a=1\na=2", {"a": "2"}),
         ("a=b\\", {"a": "b"}),
         ("\\\n# a comment after nothing\nb=c", {"b": "c"}),
