@@ -1,0 +1,1 @@
+"""SASL: the mechanisms as pure machines, and the users who may log in."""
