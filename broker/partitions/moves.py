@@ -24,7 +24,8 @@ from odradek.storage.log.plans import DeletePlan
 from ..config import Config
 from ..core.log_uses import Act, Use
 from ..core.partition import Partition
-from ..core.replication_quota import ReplicationQuota, SampledRate
+from ..core.replication_quota import ReplicationQuota
+from ..core.sampled_rate import SampledRate
 from ..runtime import Runtime
 from ..tasks import TaskSupervisor, to_the_end
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ..core.replication_quota import (
     ReplicationQuota,
-    SampledRate,
     follower_is_throttled,
     leader_is_throttled,
 )
+from ..core.sampled_rate import SampledRate
 
 if TYPE_CHECKING:
     from odradek.protocol.messages.k01_fetch import FetchResponse

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from odradek.broker.config import Config
 from odradek.broker.core.replication_quota import (
     ReplicationQuota,
-    SampledRate,
     follower_is_throttled,
     leader_is_throttled,
 )
+from odradek.broker.core.sampled_rate import SampledRate
 from tests.broker.core.test_partition import partition_of
 
 MB = 1_000_000

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from odradek.broker.core.log_uses import LogUses
-from odradek.broker.core.replication_quota import ReplicationQuota, SampledRate
+from odradek.broker.core.replication_quota import ReplicationQuota
+from odradek.broker.core.sampled_rate import SampledRate
 from odradek.broker.partitions import moves
 from odradek.protocol.records import read_header
 from odradek.storage.directory.data_dir import DataDir
