@@ -8,6 +8,7 @@ from .core.fetch_session import FetchSessions
 from .member.metadata import MetadataCache
 from .metrics.metrics import Metrics
 from .partitions.replicas import Replicas
+from .quotas import Quotas
 from .replication.throttles import Throttles
 from .runtime import Runtime
 
@@ -38,6 +39,7 @@ class LocalBroker:
         self.metrics = metrics
         self.replicas = replicas
         self.throttles = Throttles(config, runtime.clock)
+        self.quotas = Quotas(config)
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,

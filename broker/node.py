@@ -56,6 +56,7 @@ class Node:
         self.metrics = local.metrics
         self.replicas = local.replicas
         self.throttles = local.throttles
+        self.quotas = local.quotas
         self.fetch_sessions = local.fetch_sessions
         self.topics = topics
         self.dynamic_configs = dynamic_configs

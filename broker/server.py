@@ -359,6 +359,7 @@ class Broker:
         checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
         self._tasks.spawn(checkpoints, "write checkpoints")
         await self._member.register(registration)
+        await node.dynamic_configs.load_quotas()
         for listener in listeners:
             await listener.accept()
 

@@ -1,7 +1,4 @@
-"""Client quotas in the store: reading them, and changing them as Kafka does.
-
-They are not enforced yet; every change logs a warning that says so.
-"""
+"""Client quotas in the store: reading them, and changing them as Kafka does."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,7 +19,7 @@ from ..core.client_quotas import (
     entity_path,
     quotas_in,
 )
-from .config_writes import ABSENT, NOTHING_TO_WRITE, change_config
+from .config_writes import ABSENT, change_config
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +70,15 @@ class ClientQuotas:
 
     async def alter(
         self, entity: Entity, changes: Sequence[Change], *, validate_only: bool = False
-    ) -> None:
-        """Set and remove quotas of one entity.
+    ) -> int:
+        """Set and remove quotas of one entity; return the number of the notification.
 
         Raises: Refused (INVALID_REQUEST, STALE_CONTROLLER_EPOCH).
         """
         name = entity_path(entity)
         path = f"/config/{name}"
-        new: dict[str, str] = {}
 
         async def plan(old: dict[str, str], version: int) -> Sequence[Op] | None:
-            nonlocal new
             new = changed(old, entity, changes)
             if validate_only:
                 return None
@@ -92,9 +87,7 @@ class ClientQuotas:
             return await self._removing(path, version)
 
         too_large = ErrorCode.INVALID_REQUEST
-        number = await change_config(self._session, name, plan, too_large=too_large)
-        if number != NOTHING_TO_WRITE:
-            logger.warning("client quotas are stored, not enforced yet entity=%s %s", name, new)
+        return await change_config(self._session, name, plan, too_large=too_large)
 
     async def _setting(self, path: str, config: Mapping[str, str], version: int) -> list[Op]:
         data = znodes.encode_config(config)

@@ -1,9 +1,10 @@
 """Configs that change while the broker runs: admin clients write them, every broker applies them.
 
 As in Kafka, a resource's own settings are in one znode (/config/topics/T, /config/brokers/N,
-/config/brokers/<default>).  Every change adds a notification below /config/changes.  All brokers
-watch it, read the changed znode again and apply it.  A change is answered once this broker has
-applied it.  Kafka has no group settings in ZooKeeper; here they are in /config/groups/G.
+/config/brokers/<default>), and so are quotas (/config/users/U, /config/clients/C, /config/ips/I).
+Every change adds a notification below /config/changes.  All brokers watch it, read the changed
+znode again and apply it.  A change is answered once this broker has applied it.  Kafka has no group
+settings in ZooKeeper; here they are in /config/groups/G.
 """
 
 import asyncio
@@ -29,8 +30,10 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
+from ..core.client_quotas import FOLDERS, entity_of, quotas_in
 from ..groups.settings import usable_group_configs
 from ..member.membership import make_path
+from .client_quotas import ClientQuotas
 from .config_writes import ABSENT, change_config
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 NOTIFICATION_AGE_MS: Final = 15 * 60_000
 RETRY_S: Final = 0.5
+QUOTA_FOLDERS: Final = frozenset(FOLDERS.values())
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 Texts = Mapping[str, str]
@@ -106,6 +110,11 @@ class DynamicConfigs:
                 await self._apply(f"groups/{name}")
         await self._hold_elections()
 
+    async def load_quotas(self) -> None:
+        """Read all quotas; later changes are among the notifications that `run` handles."""
+        entries = [entry async for entry in ClientQuotas(self._session).all()]
+        self._local.quotas.replace(entries)
+
     async def renew(self) -> None:
         """Have `run` read and watch everything again, in a new session.
 
@@ -116,6 +125,7 @@ class DynamicConfigs:
 
     async def _reload(self) -> None:
         await self.load()
+        await self.load_quotas()
         for topic in sorted({topic for topic, _ in self._local.replicas.partitions}):
             await self._apply(f"topics/{topic}")
 
@@ -211,6 +221,8 @@ class DynamicConfigs:
                 notify()
         elif kind == "groups":
             self._apply_group(znodes.group_of_config(name), texts)
+        elif kind in QUOTA_FOLDERS:
+            self._apply_quotas(entity_path, texts)
         elif kind == "brokers" and name == znodes.DEFAULT_ENTITY:
             self._apply_broker(cluster=texts)
         elif kind == "brokers" and name == str(self._broker_id):
@@ -230,6 +242,13 @@ class DynamicConfigs:
         self._local.replicas.reconfigure()
         for notify in self.on_broker_changed:
             notify()
+
+    def _apply_quotas(self, entity_path: str, texts: Texts) -> None:
+        entity = entity_of(entity_path)
+        if entity is not None:
+            quotas = quotas_in(texts, entity)
+            self._local.quotas.change(entity, quotas)
+            logger.info("client quotas changed entity=%s %s", entity_path, quotas)
 
     def _apply_group(self, group_id: str, texts: Texts) -> None:
         texts = usable_group_configs(texts, self._local.config)
@@ -298,6 +317,10 @@ class DynamicConfigs:
             return [Create(path, data) if version == ABSENT else Set(path, data, version)]
 
         number = await change_config(self._session, entity_path, plan, conditions=conditions)
+        await self.until_applied(number)
+
+    async def until_applied(self, number: int) -> None:
+        """Return once this broker has applied the change with this notification."""
         if number > self._handled:
             handled = asyncio.get_running_loop().create_future()
             self._waiters.append((number, handled))

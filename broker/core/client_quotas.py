@@ -103,6 +103,22 @@ def entity_path(entity: Entity) -> str:
     return "/".join(parts)
 
 
+def entity_of(path: str) -> Entity | None:
+    """The entity whose quotas are at this path below /config; None: no entity has this path."""
+    names = {folder: entity_type for entity_type, folder in FOLDERS.items()}
+    parts = path.split("/")
+    if len(parts) % 2:
+        return None
+    folders = parts[::2]
+    if len(folders) > 1 and folders != [FOLDERS[USER], FOLDERS[CLIENT_ID]]:
+        return None
+    if not all(folder in names for folder in folders):
+        return None
+    return {
+        names[folder]: decode_name(name) for folder, name in zip(folders, parts[1::2], strict=True)
+    }
+
+
 def _check_address(address: str | None) -> None:
     """Check an IPv4 address of one to four numbers; the last one fills all remaining bytes."""
     if address is None:

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas 0-1: the quotas of matching entities.  They are not enforced yet."""
+"""DescribeClientQuotas 0-1: the quotas of matching entities."""
 
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k48_describe_client_quotas import (

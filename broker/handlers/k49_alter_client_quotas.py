@@ -1,4 +1,4 @@
-"""AlterClientQuotas 0-1: set and remove quotas, or only validate.  They are not enforced yet.
+"""AlterClientQuotas 0-1: set and remove quotas, or only validate; in force when answered.
 
 As in Kafka, if an entity names a type twice the last name counts. An entity that is named twice is
 changed twice and answered once, with the result of the last change.
@@ -13,6 +13,7 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
 )
 
+from ..administration.config_writes import NOTHING_TO_WRITE
 from ..core.client_quotas import Change
 from ..net.call import Call
 from ..node import Node
@@ -23,6 +24,7 @@ async def handle(
 ) -> AlterClientQuotasResponse:
     """Change one entity after the other."""
     results = {}
+    number = NOTHING_TO_WRITE
     for entry in request.entries:
         entity = {part.entity_type: part.entity_name for part in entry.entity}
         result = AlterClientQuotasResponseEntryData(
@@ -31,11 +33,15 @@ async def handle(
         )
         results[frozenset(entity.items())] = result
         try:
-            await node.client_quotas.alter(
-                entity, _changes(entry), validate_only=request.validate_only
+            number = max(
+                number,
+                await node.client_quotas.alter(
+                    entity, _changes(entry), validate_only=request.validate_only
+                ),
             )
         except Refused as refused:
             result.error_code, result.error_message = refused.code, refused.message
+    await node.dynamic_configs.until_applied(number)
     return AlterClientQuotasResponse(entries=list(results.values()))
 
 

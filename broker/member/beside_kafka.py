@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 ENVELOPE_KEY: Final = 58
 ASK_TIMEOUT_MS: Final = 10_000
 RETRY_S: Final = 10.0
-NOT_DONE: Final = "client quotas are not enforced"
+NOT_DONE: Final = "quotas of users and client ids are not enforced"
 
 
 async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: int) -> None:

@@ -29,6 +29,10 @@ SUSPECT_REPLICAS_LED: Final = "suspect_replicas_led"
 """How often a replica began to lead that may lack committed records."""
 SUSPECT_REPLICAS_WAITED: Final = "suspect_replicas_waited"
 """How often such a replica declined to lead."""
+CONNECTIONS_DELAYED: Final = "connections_delayed"
+"""How often a listener did not accept for a while because of max.connection.creation.rate."""
+CONNECTIONS_REFUSED_BY_QUOTA: Final = "connections_refused_by_quota"
+"""Connections from addresses that exceeded their connection_creation_rate."""
 LOOP_STALLS: Final = "loop_stalls"
 """How often the event loop was seen to be held up for too long."""
 
@@ -45,6 +49,8 @@ _NAMES: Final = (
     PARTITIONS_NOT_LOADED,
     SUSPECT_REPLICAS_LED,
     SUSPECT_REPLICAS_WAITED,
+    CONNECTIONS_DELAYED,
+    CONNECTIONS_REFUSED_BY_QUOTA,
     LOOP_STALLS,
 )
 

@@ -6,15 +6,18 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.log.span import Span
 
 from ..config import Config
+from ..metrics.counters import CONNECTIONS_DELAYED, CONNECTIONS_REFUSED_BY_QUOTA
 from ..runtime import Clock, Runtime
+from ..settings.declaration import INT32_MAX
 from .connection import Connection
 from .endpoints import PRIVATE
+from .held import Held
 from .receive import ReceiveBudget
 
 if TYPE_CHECKING:
@@ -49,6 +52,10 @@ class Connections:
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
         self._slot_free = asyncio.Event()
+        self._held = Held()
+        self._rates = node.quotas.creation_rates
+        self._accept_again_ms: dict[str, int] = {}
+        """By listener, while none may connect because of max.connection.creation.rate."""
         endpoints = (*config.listener_endpoints, *config.private_endpoints)
         self._of_brokers = config.broker_listeners.names if len(endpoints) > 1 else frozenset()
         """Listeners for brokers, separate from those for clients."""
@@ -91,6 +98,42 @@ class Connections:
             "connection refused host=%s reason=max.connections.per.ip=%d", host, limit
         )
         return True
+
+    # The rates of new connections.
+
+    def delay_ms(self, listener_name: str) -> int:
+        """How long a listener must not accept because of max.connection.creation.rate."""
+        until_ms = self._accept_again_ms.get(listener_name)
+        if until_ms is None:
+            return 0
+        left_ms = until_ms - self.clock.now_ms()
+        if left_ms <= 0:
+            del self._accept_again_ms[listener_name]
+        return max(left_ms, 0)
+
+    def is_over_quota(self, host: str, listener_name: str, close: Callable[[], None]) -> bool:
+        """Count a connection that was just accepted; if its address is over its quota, it will be
+        closed by `close`, after a delay.
+        """
+        if self._is_of_brokers(listener_name):
+            return False
+        now_ms, bound = self.clock.now_ms(), self._config.max_connection_creation_rate
+        delay_ms = 0 if bound == INT32_MAX else self._rates.delay_ms(bound, now_ms)
+        refusal_ms = self._rates.refusal_ms(host, now_ms)
+        if refusal_ms:
+            if bound != INT32_MAX:
+                self._rates.take_back(now_ms)
+            self.node.metrics.counters.add(CONNECTIONS_REFUSED_BY_QUOTA)
+            self._log_limited(
+                "connection refused host=%s reason=connection_creation_rate closed_after_ms=%d",
+                host,
+                refusal_ms,
+            )
+            self._held.hold(host, close, refusal_ms)
+        if delay_ms:
+            self.node.metrics.counters.add(CONNECTIONS_DELAYED)
+            self._accept_again_ms[listener_name] = now_ms + delay_ms
+        return refusal_ms > 0
 
     def tune(self, sock: socket.socket) -> None:
         """Set the socket options of a new connection."""
@@ -151,11 +194,13 @@ class Connections:
 
     def close_all(self) -> None:
         """Close all connections, as the broker stops."""
+        self._held.close_all()
         for connection in list(self._open):
             connection.close("")
 
     def reset_all(self) -> None:
         """Reset all connections, so that clients see what a dead broker would show them."""
+        self._held.close_all()
         for connection in list(self._open):
             connection.reset()
 

@@ -1,8 +1,9 @@
 """Sockets that accept connections.
 
 `PlainListener` accepts by itself and passes sockets to `PlainConnection`; `StreamListener` leaves
-both to asyncio. A full broker (`max.connections`) leaves new clients in the backlog, as Kafka does.
-asyncio can't do this, so `StreamListener` closes their connections instead.
+both to asyncio. A broker that is full (`max.connections`) or that accepts too fast
+(`max.connection.creation.rate`) leaves new clients in the backlog, as Kafka does. asyncio can't do
+this, so `StreamListener` closes their connections instead.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 from ..config import Config
@@ -88,6 +90,9 @@ class PlainListener:
             if not self._connections.has_slot(self.name):
                 self._pause(self._connections.wait_for_slot)
                 return
+            if delay_ms := self._connections.delay_ms(self.name):
+                self._pause(partial(asyncio.sleep, delay_ms / 1000))
+                return
             try:
                 sock, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -102,6 +107,8 @@ class PlainListener:
 
     def _adopt(self, sock: socket.socket, host: str) -> None:
         host = host.removeprefix("::ffff:")
+        if self._connections.is_over_quota(host, self.name, sock.close):
+            return
         if self._connections.refuses(host, self.name):
             sock.close()
             return

@@ -33,7 +33,13 @@ class StreamConnection(asyncio.BufferedProtocol):
         host = str(peer[0]) if peer else ""
         writable = cast(asyncio.Transport, transport)
         connections, name = self._connections, self._listener_name
-        if not connections.has_slot(name) or connections.refuses(host, name):
+        if not connections.has_slot(name) or connections.delay_ms(name):
+            writable.abort()
+            return
+        if connections.is_over_quota(host, name, writable.abort):
+            writable.pause_reading()
+            return
+        if connections.refuses(host, name):
             writable.abort()
             return
         sock = transport.get_extra_info("socket")

@@ -72,6 +72,14 @@ class ListenerSettings:
         "",
         "Other limits for single addresses, as ADDRESS:COUNT with commas.",
     )
+    max_connection_creation_rate = Setting(
+        "max.connection.creation.rate",
+        INT,
+        INT32_MAX,
+        "The most new connections in a second; further clients wait. Connections between brokers "
+        "do not count if they have a listener of their own. Quotas can limit single addresses.",
+        at_least=0,
+    )
     socket_listen_backlog_size = Setting(
         "socket.listen.backlog.size",
         INT,

@@ -110,7 +110,7 @@ _GROUP_TITLES: Final = (
     "Brokers among each other",
     "Elections",
     "Replication",
-    "Throttled replication",
+    "Quotas and throttled replication",
     "ZooKeeper",
     "Odradek's own",
 )

@@ -1,6 +1,7 @@
-"""Settings of throttled replication: the rates, and the windows over which they are measured.
+"""Settings of quotas and of throttled replication: rates, and windows over which they are measured.
 
-The topics' settings determine which replicas are throttled (`topic.py`).
+The topics' settings determine which replicas are throttled (`topic.py`). The quotas of clients and
+addresses are not settings, but are in the store.
 """
 
 from typing import Final
@@ -33,6 +34,22 @@ class ThrottleSettings:
         None,
         "The most bytes in a second that all moves between log directories of this broker copy.",
         at_least=0,
+    )
+    quota_window_num = Setting(
+        "quota.window.num",
+        INT,
+        11,
+        "Samples over which the rates of clients and of new connections are measured. What a "
+        "client has not used in them, it may use at once.",
+        at_least=1,
+    )
+    quota_window_size_seconds = Setting(
+        "quota.window.size.seconds",
+        INT,
+        1,
+        "Length of one such sample. It is also the longest delay because of request_percentage and "
+        "of the rates of new connections.",
+        at_least=1,
     )
     replication_quota_window_num = Setting(
         "replication.quota.window.num",

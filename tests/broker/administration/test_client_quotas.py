@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -49,9 +48,7 @@ async def all_of(found: ClientQuotas) -> list[tuple[Entity, dict[str, float]]]:
 @asynchronous
 async def test_nodes_are_kafkas(caplog: pytest.LogCaptureFixture) -> None:
     async with quotas() as (found, session):
-        with caplog.at_level(logging.WARNING):
-            await found.alter(BOTH, RATE)
-        assert "not enforced yet entity=users/u/clients/c" in caplog.text
+        await found.alter(BOTH, RATE)
         data, _ = await session.get("/config/users/u/clients/c")
         assert data == b'{"version":1,"config":{"producer_byte_rate":"5"}}'
         assert (await session.get("/config/users/u"))[0] == b""

@@ -139,6 +139,7 @@ def test_every_other_setting_is_tried_here() -> None:
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "num.recovery.threads.per.data.dir",
+        "max.connection.creation.rate",  # net/test_creation_rates.py
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

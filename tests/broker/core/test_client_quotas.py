@@ -10,6 +10,7 @@ from odradek.broker.core.client_quotas import (
     changed,
     decode_name,
     encode_name,
+    entity_of,
     entity_path,
     java_double,
     matches,
@@ -194,3 +195,26 @@ def test_components_that_are_none(
     with pytest.raises(Refused) as refused:
         parse_components(components)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("path", "entity"),
+    [
+        ("users/u", {"user": "u"}),
+        ("users/<default>", {"user": None}),
+        ("users/a%40b/clients/c%2Fd", {"user": "a@b", "client-id": "c/d"}),
+        ("clients/<default>", {"client-id": None}),
+        ("ips/10.0.0.1", {"ip": "10.0.0.1"}),
+        ("users", None),
+        ("users/u/clients", None),
+        ("clients/c/users/u", None),
+        ("users/u/clients/c/clients/d", None),
+        ("ips/1.2.3.4/clients/c", None),
+        ("users/u/topics/t", None),
+        ("", None),
+    ],
+)
+def test_the_entity_of_a_changed_path(path: str, entity: Entity | None) -> None:
+    assert entity_of(path) == entity
+    if entity is not None:
+        assert entity_path(entity) == path
