@@ -19,6 +19,7 @@ from .connection import Connection
 from .endpoints import PRIVATE
 from .held import Held
 from .receive import ReceiveBudget
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -43,9 +44,9 @@ class Connections:
         self._send_buffer_bytes = config.socket_send_buffer_bytes
         self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
+        self.handshakes = Turns()
         self._open: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
-        self._reserved = 0
         self._waiting_for_memory: list[Connection] = []
         self._wakes_memory_waiters = False
         self._swept_ms = self.clock.now_ms()
@@ -78,7 +79,7 @@ class Connections:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._open) + self._reserved >= self._config.max_connections
+        return len(self._open) >= self._config.max_connections
 
     def _is_of_brokers(self, listener_name: str) -> bool:
         """Whether connections on this listener have priority over clients, as in Kafka."""
@@ -149,26 +150,9 @@ class Connections:
         self._open[connection] = None
         if connection.listener_name != PRIVATE.name:
             self._per_host[connection.host] += 1
-        if len(self._open) + self._reserved > self._config.max_connections:
+        if len(self._open) > self._config.max_connections:
             self._close_idlest()
         self.limits_changed()
-
-    def reserve(self, host: str) -> None:
-        """Count a client that is not connected yet, as its TLS handshake is still going on."""
-        self._reserved += 1
-        self._per_host[host] += 1
-        self.limits_changed()
-
-    def unreserve(self, host: str) -> None:
-        """End what `reserve` has begun."""
-        self._reserved -= 1
-        self._leave(host)
-        self.limits_changed()
-
-    def _leave(self, host: str) -> None:
-        self._per_host[host] -= 1
-        if self._per_host[host] <= 0:
-            del self._per_host[host]
 
     def limits_changed(self) -> None:
         """Take note that the number of connections or the limit has changed."""
@@ -181,7 +165,9 @@ class Connections:
         """Unregister a closed connection."""
         self._open.pop(connection, None)
         if connection.listener_name != PRIVATE.name:
-            self._leave(connection.host)
+            self._per_host[connection.host] -= 1
+            if self._per_host[connection.host] <= 0:
+                del self._per_host[connection.host]
         self.limits_changed()
 
     def _close_idlest(self) -> None:

@@ -142,9 +142,7 @@ class PlainConnection(Connection):
             while out and share_bytes > 0 and self._warming is None:
                 piece = out[0]
                 if isinstance(piece, Span):
-                    begins = self._span_sent_bytes == 0 and piece is not self._warm
-                    if begins and self._connections.is_cold(piece):
-                        self._warm_up(piece)
+                    if self._warms_up(piece):
                         return
                     share_bytes -= self._send_span(piece)
                 else:
@@ -171,16 +169,27 @@ class PlainConnection(Connection):
         left_bytes = span.size_bytes - self._span_sent_bytes
         count = min(left_bytes, SENDFILE_BYTES_MAX)
         sent = os.sendfile(self._socket.fileno(), span.file.fileno(), position, count)
+        self._note_sent(span, sent)
+        return sent
+
+    def _note_sent(self, span: Span, sent: int) -> None:
+        """Take note that the next bytes of the first span are sent.  Raises: OSError."""
         if sent == 0:  # the announced length can't be kept
             raise OSError(errno.EIO, "segment ends inside a span", span.file.path)
-        if sent == left_bytes:
+        self._span_sent_bytes += sent
+        if self._span_sent_bytes == span.size_bytes:
             self._out.popleft()
             self._span_sent_bytes = 0
             self._warm = None
             span.release()
-        else:
-            self._span_sent_bytes += sent
-        return sent
+
+    def _warms_up(self, span: Span) -> bool:
+        """Whether the first span must be read ahead before it is sent; then it is being read."""
+        begins = self._span_sent_bytes == 0 and span is not self._warm
+        if begins and self._connections.is_cold(span):
+            self._warm_up(span)
+            return True
+        return False
 
     def _warm_up(self, span: Span) -> None:
         """Read a span that is not in the page cache in a thread, not to block the loop."""
@@ -202,7 +211,7 @@ class PlainConnection(Connection):
     def _on_writable(self) -> None:
         self.active_ms = self._connections.clock.now_ms()
         self._flush()
-        if not self._out:
+        if not self.is_sending:
             self.resume()
 
     def _on_send_error(self, error: OSError) -> None:

@@ -45,12 +45,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:  # a simulator has none
             self._connections.tune(sock)
-        self._adopt(writable, host)
-
-    def _adopt(self, transport: asyncio.Transport, host: str) -> Connection:
-        self._stream = _Stream(self._connections, self._listener_name, host, transport)
+        self._stream = _Stream(self._connections, self._listener_name, host, writable)
         self._connections.add(self._stream)
-        return self._stream
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         """Return the memory for asyncio to receive into."""
@@ -80,7 +76,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 class _Stream(Connection):
     """A connection over a transport."""
 
-    __slots__ = ("_is_tls", "_transport", "is_full")
+    __slots__ = ("_transport", "is_full")
 
     def __init__(
         self,
@@ -91,7 +87,6 @@ class _Stream(Connection):
     ) -> None:
         super().__init__(connections, listener_name, host)
         self._transport = transport
-        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self.is_full = False
 
     @property
@@ -157,6 +152,3 @@ class _Stream(Connection):
             self._transport.abort()  # a client that does not read would keep the buffer for ever
         else:
             self._transport.close()
-            if self._is_tls:
-                # Our farewell (close_notify) is sent. asyncio would wait 30 s for the client's.
-                self._transport.abort()

@@ -18,6 +18,7 @@ _VERSION: Final = 0xA0
 _FIELDS_BEFORE_SUBJECT: Final = 4  # serial number, algorithm, issuer, validity
 # UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString, BMPString
 _STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+_OID_BYTES_MAX: Final = 128  # a number of many bytes takes time in the square of their count
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
@@ -107,14 +108,14 @@ def _attribute(data: bytes) -> str:
 
 
 def _oid_text(content: bytes) -> str:
+    if not 1 <= len(content) <= _OID_BYTES_MAX or content[-1] & 0x80:
+        raise BadDer("an object identifier")
     numbers, number = [], 0
     for byte in content:
         number = number << 7 | byte & 0x7F
         if not byte & 0x80:
             numbers.append(number)
             number = 0
-    if not content or content[-1] & 0x80:
-        raise BadDer("an object identifier")
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import socket
+import ssl
 from typing import Any, Final, Self
 
 from odradek.protocol.schema import Message
@@ -101,7 +102,7 @@ class AsyncConnection:
         self.writer.close()
         try:
             await self.writer.wait_closed()
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):  # the broker may have hung up first
             return
 
     def abort(self) -> None:

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from odradek.broker.net.connection import Connection
 from tests.broker.running import HOST, running
 from tests.support.certificates import Certificates, Issued
 
@@ -102,13 +103,13 @@ def test_clients_write_and_read(
             "group.initial.rebalance.delay.ms": "0",
         }
         async with running(tmp_path, settings) as broker:
-            adding = broker.connections.add
+            forgetting = broker.connections.forget
 
-            def add(connection: Any) -> None:
-                adding(connection)
-                asyncio.get_running_loop().call_soon(lambda: seen.add(str(connection.principal)))
+            def forget(connection: Connection) -> None:
+                seen.add(str(connection.principal))
+                forgetting(connection)
 
-            broker.connections.add = add  # type: ignore[method-assign]
+            broker.connections.forget = forget  # type: ignore[method-assign]
             client = certificates.alice if auth == "required" else None
             found = await exchange(f"{HOST}:{broker.port}", certificates, client)
             assert found == RECORDS

@@ -1,6 +1,10 @@
 """Subjects in DER, as text: the expected texts are those of Java 17's X500Principal.getName()."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.broker.tls.subject import BadDer, name_text, subject_of
 
@@ -112,6 +116,7 @@ def test_what_is_cut_off_is_refused() -> None:
         der(0x30, der(0x31, der(0x30, der(6, b"\x55\x84"), der(UTF8, b"x")))),
         der(0x30, der(0x31, der(0x30, der(6), der(UTF8, b"x")))),
         der(0x30, der(0x31, der(0x30, der(6, b"\x55")))),
+        der(0x30, der(0x31, der(0x30, der(6, b"\xff" * 90_000 + b"\1"), der(UTF8, b"x")))),
         b"\x30\x80\x00\x00",
         b"\x1f\x1f\x00",
         b"\x30\x85\x00\x00\x00\x00\x00",
@@ -120,3 +125,23 @@ def test_what_is_cut_off_is_refused() -> None:
 def test_what_is_no_name_is_refused(bad: bytes) -> None:
     with pytest.raises(BadDer):
         name_text(bad)
+
+
+@given(
+    cuts=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 8), st.binary(max_size=8))),
+    name=st.sampled_from([name for name, _ in NAMES]),
+)
+def test_whatever_a_certificate_has_is_a_name_or_refused(
+    cuts: list[tuple[int, int, bytes]], name: bytes
+) -> None:
+    mutated = certificate(name)
+    for start, count, instead in cuts:
+        mutated = mutated[:start] + instead + mutated[start + count :]
+    with suppress(BadDer):
+        assert isinstance(subject_of(mutated), str)
+
+
+@given(st.binary())
+def test_any_bytes_are_a_name_or_refused(data: bytes) -> None:
+    with suppress(BadDer):
+        assert isinstance(name_text(data), str)
