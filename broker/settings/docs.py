@@ -66,7 +66,8 @@ These settings apply to every listener with the security protocol SSL. With the 
 and override the ones without it: `listener.name.external.ssl.client.auth=required`. They are read
 at the start; a new certificate needs a restart.
 
-Stores are PEM. JKS and PKCS12 are refused with the command that converts them. Brokers speak
+Stores are PEM, or PKCS12 with the extra `tls` (`pip install 'odradek[tls]'`). A truststore has no
+private key. JKS is refused with the command that converts it. Brokers speak
 PLAINTEXT with each other, so a broker with ZooKeeper needs a second listener for that.
 """
 

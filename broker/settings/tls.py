@@ -19,14 +19,14 @@ class TlsSettings:
         "ssl.keystore.location",
         STRING.or_none,
         None,
-        "A PEM file with the broker's private key, its certificate, and those between it and the "
-        "root, in this order.",
+        "A PEM or PKCS12 file with the broker's private key, its certificate, and those between it "
+        "and the root; in PEM in this order. PKCS12 needs the extra `tls`.",
     )
     ssl_keystore_type = Setting(
         "ssl.keystore.type",
         STRING,
         "JKS",
-        "Ignored: the content of the file says what it is. Only PEM can be read yet.",
+        "Ignored: the content of the file says what it is. JKS cannot be read.",
     )
     ssl_keystore_key = Setting(
         "ssl.keystore.key",
@@ -44,19 +44,21 @@ class TlsSettings:
         "ssl.key.password",
         PASSWORD.or_none,
         None,
-        "The password of the private key, if it is encrypted.",
+        "The password of the private key, if it is encrypted PEM. For PKCS12: unset, or "
+        "ssl.keystore.password.",
     )
     ssl_keystore_password = Setting(
         "ssl.keystore.password",
         PASSWORD.or_none,
         None,
-        "Refused, as with Kafka's PEM files: only the key in them can have a password.",
+        "The password of a PKCS12 file. Refused for PEM, as in Kafka: only the key in it can have "
+        "one.",
     )
     ssl_truststore_location = Setting(
         "ssl.truststore.location",
         STRING.or_none,
         None,
-        "A PEM file with the authorities that clients' certificates must come from.",
+        "A PEM or PKCS12 file with the authorities that clients' certificates must come from.",
     )
     ssl_truststore_type = Setting(
         "ssl.truststore.type",
@@ -74,7 +76,7 @@ class TlsSettings:
         "ssl.truststore.password",
         PASSWORD.or_none,
         None,
-        "Refused: PEM files with certificates have no password.",
+        "The password of a PKCS12 file. Refused for PEM.",
     )
     ssl_client_auth = Setting(
         "ssl.client.auth",

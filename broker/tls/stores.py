@@ -1,8 +1,8 @@
-"""Certificate stores: keys and certificates as PEM, from a file or as a setting's own text.
+"""Certificate stores: keys and certificates, from a file or as a setting's own text.
 
-What a store is, its content says, not the setting of its type or the end of its name: whoever
-changes a store from JKS to PEM need not change anything else. JKS and PKCS12 are refused with the
-command that converts them.
+What a store is, its content says, not the setting of its type or the end of its name: keytool
+writes PKCS12 into files that are named `.jks`, and whoever changes a store need not change anything
+else. PEM and PKCS12 can be read. JKS is refused with the command that converts it.
 """
 
 import os
@@ -11,6 +11,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from shlex import quote
 from textwrap import wrap
 from typing import Final, NamedTuple
 
@@ -21,12 +22,9 @@ STORE_BYTES_MAX: Final = 16 << 20
 _JAVA: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 _DER: Final = b"\x30"
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
-_CONVERTED_KEYS: Final = {
-    "JKS": "keytool -importkeystore -srckeystore {path} -destkeystore keystore.p12 "
-    "-deststoretype PKCS12 && openssl pkcs12 -in keystore.p12 -out keystore.pem",
-    "PKCS12": "openssl pkcs12 -in {path} -out keystore.pem",
-}
-_CONVERTED_TRUST: Final = "keytool -list -rfc -keystore {path} > truststore.pem"
+_FROM_JKS: Final = (
+    "keytool -importkeystore -srckeystore {path} -destkeystore {name}.p12 -deststoretype PKCS12"
+)
 
 
 class Block(NamedTuple):
@@ -60,28 +58,35 @@ def blocks_of(text: str) -> list[Block]:
     return found
 
 
+class _Store(NamedTuple):
+    blocks: list[Block]
+    shown: str
+    """The setting that names it, and its path, for error messages."""
+    pem_path: str | None
+    """The file from which OpenSSL can read it."""
+
+
 def load_key(context: ssl.SSLContext, given: ListenerTls) -> None:
     """Load the broker's key and certificates.  Raises: ConfigError."""
-    blocks, name = _key_blocks(given)
-    keys = [block for block in blocks if block.is_key]
-    certificates = [block for block in blocks if block.label == "CERTIFICATE"]
+    store = _key_store(given)
+    keys = [block for block in store.blocks if block.is_key]
+    certificates = [block for block in store.blocks if block.label == "CERTIFICATE"]
     if len(keys) != 1 or not certificates:
         raise ConfigError(
-            f"{name} must have one private key and its certificates, and it has {len(keys)} keys "
-            f"and {len(certificates)} certificates"
+            f"{store.shown} must have one private key and its certificates, and it has {len(keys)} "
+            f"keys and {len(certificates)} certificates"
         )
     password = given["ssl.key.password"]
     if keys[0].is_encrypted and not password:
-        raise ConfigError(f"the key of {name} is encrypted: set ssl.key.password")
+        raise ConfigError(f"the key of {store.shown} is encrypted: set ssl.key.password")
     # A key that has a file is not written to another one.
-    file = given["ssl.keystore.location"]
     text = "".join(block.text for block in (*keys, *certificates))
-    with nullcontext(file) if file else _written(text) as path:
+    with nullcontext(store.pem_path) if store.pem_path else _written(text) as path:
         try:
             # Always with a password: without one, OpenSSL would ask for it on the terminal.
             context.load_cert_chain(path, password=password or "")
         except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(_why_not(error, name, given, keys[0])) from None
+            raise ConfigError(_why_not(error, store.shown, given, keys[0])) from None
 
 
 def load_trust(context: ssl.SSLContext, given: ListenerTls) -> bool:
@@ -89,61 +94,101 @@ def load_trust(context: ssl.SSLContext, given: ListenerTls) -> bool:
 
     Raises: ConfigError.
     """
-    found = _blocks(given, "ssl.truststore.location", "ssl.truststore.certificates")
-    if found is None:
+    store = _store(given, "truststore", "ssl.truststore.certificates")
+    if store is None:
         return False
-    blocks, name = found
-    _refuse_password(given, "ssl.truststore.password", name, "")
-    certificates = [block.text for block in blocks if block.label == "CERTIFICATE"]
+    certificates = [block.text for block in store.blocks if block.label == "CERTIFICATE"]
     if not certificates:
-        raise ConfigError(f"{name} has no certificates")
+        raise ConfigError(f"{store.shown} has no certificates")
     try:
         context.load_verify_locations(cadata="".join(certificates))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"{name} has a certificate that cannot be read: {error}") from None
+        raise ConfigError(f"{store.shown} has a certificate that cannot be read: {error}") from None
     return True
 
 
-def _key_blocks(given: ListenerTls) -> tuple[list[Block], str]:
-    found = _blocks(given, "ssl.keystore.location", "ssl.keystore.key")
+def _key_store(given: ListenerTls) -> _Store:
+    store = _store(given, "keystore", "ssl.keystore.key")
     chain_name = given.name_of("ssl.keystore.certificate.chain")
     chain = given["ssl.keystore.certificate.chain"]
-    if found is None:
+    if store is None:
         raise ConfigError(
             f"the listener {given.listener_name} has no certificate: set ssl.keystore.location, or "
             "ssl.keystore.key and ssl.keystore.certificate.chain"
         )
-    blocks, name = found
-    _refuse_password(given, "ssl.keystore.password", name, ": set ssl.key.password for its key")
     if not given["ssl.keystore.key"]:
         if chain:
             raise ConfigError(f"{chain_name} needs ssl.keystore.key, not ssl.keystore.location")
-        return blocks, name
+        return store
     if not chain:
-        raise ConfigError(f"{name} needs ssl.keystore.certificate.chain too")
-    return [*(block for block in blocks if block.is_key), *blocks_of(chain)], name
+        raise ConfigError(f"{store.shown} needs ssl.keystore.certificate.chain too")
+    keys = (block for block in store.blocks if block.is_key)
+    return store._replace(blocks=[*keys, *blocks_of(chain)])
 
 
-def _blocks(given: ListenerTls, location: str, inline: str) -> tuple[list[Block], str] | None:
-    """The store in a file or in a setting, and the name of that setting; None: neither is set."""
+def _store(given: ListenerTls, name: str, inline: str) -> _Store | None:
+    """The `keystore` or `truststore` in a file or in a setting; None: neither is set."""
+    location = f"ssl.{name}.location"
     path, text = given[location], given[inline]
     if path and text:
         raise ConfigError(
             f"only one of {given.name_of(location)} and {given.name_of(inline)} may be set"
         )
     if text:
-        blocks, shown = blocks_of(text), given.name_of(inline)
+        shown = given.name_of(inline)
     elif path:
         shown = f"{given.name_of(location)}={path}"
-        blocks = blocks_of(_read(path, shown, is_trust="truststore" in location))
+        data = _read(path, shown)
+        if data.startswith(_JAVA):
+            command = _FROM_JKS.format(path=quote(path), name=name)
+            raise ConfigError(
+                f"{shown} is JKS, which cannot be read: convert it with `{command}` and name the "
+                "result instead"
+            )
+        if data.startswith(_DER):
+            return _Store(_pkcs12_blocks(data, shown, given, name), shown, None)
+        text = data.decode("latin-1")  # what is outside of the blocks may be anything
     else:
         return None
+    blocks = blocks_of(text)
     if not blocks:
         raise ConfigError(f"{shown} is not PEM: nothing in it begins with -----BEGIN")
-    return blocks, shown
+    if given[f"ssl.{name}.password"]:  # who sets one believes that it protects something
+        instead = ": set ssl.key.password for its key" if name == "keystore" else ""
+        password_name = given.name_of(f"ssl.{name}.password")
+        raise ConfigError(f"{password_name} has no meaning, as {shown} is PEM{instead}")
+    return _Store(blocks, shown, path)
 
 
-def _read(path: str, shown: str, *, is_trust: bool) -> str:
+def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, name: str) -> list[Block]:
+    try:
+        from .pkcs12 import BadPkcs12, pkcs12_pem  # needs cryptography
+    except ImportError:
+        command = f"openssl pkcs12 -in {quote(given[f'ssl.{name}.location'])} -out {name}.pem"
+        raise ConfigError(
+            f"{shown} is PKCS12, which needs the package cryptography: pip install 'odradek[tls]', "
+            f"or convert it with `{command}` and name the result instead"
+        ) from None
+    password_name = given.name_of(f"ssl.{name}.password")
+    password = given[f"ssl.{name}.password"]
+    key_password = given["ssl.key.password"] if name == "keystore" else None
+    if key_password and key_password != password:
+        raise ConfigError(
+            f"{given.name_of('ssl.key.password')} must be {password_name}, or unset: in PKCS12 one "
+            "password protects both"
+        )
+    try:
+        blocks = blocks_of(pkcs12_pem(data, password))
+    except BadPkcs12:
+        why = "the password is wrong, or the file is damaged" if password else "set it"
+        raise ConfigError(f"{shown} cannot be opened with {password_name}: {why}") from None
+    if name == "truststore" and any(block.is_key for block in blocks):
+        # Java then trusts the key's own certificate, but not those that it comes from.
+        raise ConfigError(f"{shown} has a private key: a truststore must have only certificates")
+    return blocks
+
+
+def _read(path: str, shown: str) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read(STORE_BYTES_MAX + 1)
@@ -151,20 +196,7 @@ def _read(path: str, shown: str, *, is_trust: bool) -> str:
         raise ConfigError(f"{shown} cannot be read: {error.strerror}") from None
     if len(data) > STORE_BYTES_MAX:
         raise ConfigError(f"{shown} is larger than {STORE_BYTES_MAX} bytes")
-    kind = "JKS" if data.startswith(_JAVA) else "PKCS12" if data.startswith(_DER) else None
-    if kind is not None:
-        command = (_CONVERTED_TRUST if is_trust else _CONVERTED_KEYS[kind]).format(path=path)
-        raise ConfigError(
-            f"{shown} is {kind}, and only PEM is built: convert it with `{command}` and name the "
-            "result instead"
-        )
-    return data.decode("latin-1")  # what is outside of the blocks may be anything
-
-
-def _refuse_password(given: ListenerTls, name: str, store: str, instead: str) -> None:
-    """PEM has no password but that of its key; who sets one believes that it protects something."""
-    if given[name]:
-        raise ConfigError(f"{given.name_of(name)} has no meaning, as {store} is PEM{instead}")
+    return data
 
 
 def _why_not(error: Exception, name: str, given: ListenerTls, key: Block) -> str:

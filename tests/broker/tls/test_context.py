@@ -197,8 +197,8 @@ def test_the_key_of_another_certificate(certificates: Certificates, tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\xfe\xed\xfe\xed\0\0\0\2", "is JKS, and only PEM is built: convert it with `keytool"),
-        (b"\x30\x82\x0a\0", "is PKCS12, and only PEM is built: convert it with `openssl pkcs12"),
+        (b"\xfe\xed\xfe\xed\0\0\0\2", "is JKS, which cannot be read: convert it with `keytool"),
+        (b"\x30\x82\x0a\0", "cannot be opened with ssl.keystore.password: set it"),
         (b"hello", "is not PEM"),
         (b"", "is not PEM"),
         (
@@ -215,20 +215,6 @@ def test_a_store_is_told_by_its_content(content: bytes, words: str, tmp_path: Pa
     told = refusal({"ssl.keystore.location": str(store), "ssl.keystore.type": "PEM"})
     assert f"ssl.keystore.location={store}" in told
     assert words in told
-
-
-def test_a_real_pkcs12_store_is_converted_by_the_command_that_is_told(
-    certificates: Certificates, tmp_path: Path
-) -> None:
-    store, converted = tmp_path / "store.p12", tmp_path / "keystore.pem"
-    key, certificate = str(certificates.broker.key), str(certificates.broker.certificate)
-    making = ("pkcs12", "-export", "-inkey", key, "-in", certificate, "-passout", "pass:hunter2")
-    openssl(*making, "-out", str(store))
-    told = refusal({"ssl.keystore.location": str(store)})
-    command = told.partition("`openssl ")[2].partition("`")[0].split()
-    command[command.index("keystore.pem")] = str(converted)
-    openssl(*command, "-passin", "pass:hunter2", "-passout", "pass:hunter2")
-    tls_of({"ssl.keystore.location": str(converted), "ssl.key.password": "hunter2"})
 
 
 def test_the_suites_of_tls_1_2_can_be_chosen(keystore: dict[str, str]) -> None:
