@@ -5,17 +5,20 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
 
 from odradek.protocol.errors import ErrorCode
 
+from .client_sasl import OAUTHBEARER, check_login
+from .client_tls import tls_context
 from .contexts import read_contexts
 from .errors import CommandError
+from .layers import OPTION, Layer, layer_of, merged, place, read_layer
 from .options import near, parse_pairs
-from .properties import canonical, kafka_python_options, read_properties, tls_context
+from .properties import kafka_python_name
 from .reach import check_reachable, parse_bootstrap_servers
 
 CLIENT_ID: Final = "odradek-cli"
@@ -36,12 +39,21 @@ _log = logging.getLogger(__name__)
 class Cluster:
     """Where a command connects to, and how.
 
-    `properties` are those of Kafka's clients (properties.py); a command refuses those that are
-    `insisted` on and that it can't use, and says of others at INFO that they have no effect.
+    `properties` are those of Kafka's clients (properties.py), and `sources` says where each comes
+    from.  A command refuses those of -X that it can't use, and says of others at INFO that they
+    have no effect.
     """
 
     properties: Mapping[str, str]
-    insisted: frozenset[str] = frozenset()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def insists_on(self, name: str) -> bool:
+        """Was this property given by -X?"""
+        return self.sources.get(name) == OPTION
+
+    def told(self, name: str, what: str) -> CommandError:
+        """An error about a property, which names its file."""
+        return CommandError(place(self.sources.get(name, ""), f"{name}: {what}"))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -53,7 +65,7 @@ class Cluster:
         """How long a broker may take for its first answer.  Raises: CommandError."""
         text = self.properties.get(CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
         if not text.isascii() or not text.isdigit():
-            raise CommandError(f"-X {CONNECT_TIMEOUT}: {text!r} is not like {CONNECT_TIMEOUT_MS}")
+            raise self.told(CONNECT_TIMEOUT, f"{text!r} is not like {CONNECT_TIMEOUT_MS}")
         return int(text) / 1000
 
     def check_reachable(self) -> None:
@@ -88,37 +100,46 @@ class Cluster:
 
     def admin_options(self) -> dict[str, object]:
         """What KafkaAdminClient gets.  Raises: CommandError."""
-        options = {
-            CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS,
-            "client.id": CLIENT_ID,
-            **self.properties,
-        }
-        servers = options.pop("bootstrap.servers").split(",")
+        mechanism = self.properties.get("sasl.mechanism")
+        if mechanism == OAUTHBEARER:
+            raise CommandError("this command can't log in by OAUTHBEARER; produce and consume can")
         defaults = _import_kafka().KafkaAdminClient.DEFAULT_CONFIG
         return {
-            **self._typed(kafka_python_options(options), defaults),
-            "bootstrap_servers": servers,
+            **self._typed(defaults),
+            "bootstrap_servers": self.bootstrap_servers.split(","),
             "ssl_context": tls_context(self.properties),
         }
 
-    def _typed(
-        self, options: Mapping[str, str], defaults: Mapping[str, object]
-    ) -> dict[str, object]:
-        """Options in the types of kafka-python's defaults.  Raises: CommandError."""
-        insisted = kafka_python_options(dict.fromkeys(self.insisted, ""))
+    def _typed(self, defaults: Mapping[str, object]) -> dict[str, object]:
+        """The properties in the types of kafka-python's defaults.  Raises: CommandError."""
         typed = {}
-        for name, value in options.items():
-            if name in defaults:
-                typed[name] = _typed_value(name, value, defaults[name])
-            elif name in insisted:
-                dotted = name.replace("_", ".")
+        given = {CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS, "client.id": CLIENT_ID, **self.properties}
+        if "request.timeout.ms" in given:  # the same for kafka-python, and the name that it knows
+            given.pop("socket.timeout.ms", None)
+        for name, value in given.items():
+            option = kafka_python_name(name)
+            if option is None:
+                continue
+            if option in defaults:
+                typed[option] = self._typed_value(name, value, defaults[option])
+            elif self.insists_on(name):
                 known = [known.replace("_", ".") for known in defaults]
-                raise CommandError(
-                    f"-X {dotted}: no such property for this command{near(dotted, known)}"
-                )
+                raise self.told(name, f"no such property for this command{near(name, known)}")
             else:
-                _log.info("%s has no effect on this command", name.replace("_", "."))
+                _log.info("%s has no effect on this command", name)
         return typed
+
+    def _typed_value(self, name: str, value: str, default: object) -> object:
+        try:
+            if isinstance(default, bool):
+                return {"true": True, "false": False}[value.lower()]
+            if isinstance(default, int) or name.endswith((".bytes", ".ms")):
+                return int(value)
+            if isinstance(default, float):
+                return float(value)
+        except (KeyError, ValueError):
+            raise self.told(name, f"{value!r} is not like {default!r}") from None
+        return value
 
 
 def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -181,19 +202,22 @@ def chosen_cluster(
         context = os.environ.get("ODRADEK_CONTEXT") or None
     # The current context's passwords are not for servers that are named without it.
     current = bootstrap_servers is None and not in_environment
-    in_context = read_contexts().chosen(context) if context is not None or current else {}
-    in_file = {} if command_config is None else read_properties(command_config)
-    try:
-        given = canonical(properties)
-    except ValueError as error:
-        raise CommandError(f"-X {error}") from None
-    layers = {"bootstrap.servers": DEFAULT_SERVERS, **in_context}
+    layers = [Layer("", {"bootstrap.servers": DEFAULT_SERVERS})]
+    if context is not None or current:
+        layers += read_contexts().chosen(context)
     if in_environment and context is None:
-        layers["bootstrap.servers"] = in_environment
-    layers |= {**in_file, **given}
+        layers.append(Layer(SERVERS_VARIABLE, {"bootstrap.servers": in_environment}))
+    if command_config is not None:
+        layers.append(read_layer(command_config))
+    layers.append(layer_of(OPTION, properties))
     if bootstrap_servers is not None:
-        layers["bootstrap.servers"] = bootstrap_servers
-    return Cluster(layers, frozenset(given))
+        layers.append(Layer("-b", {"bootstrap.servers": bootstrap_servers}))
+    cluster = Cluster(*merged(layers))
+    try:
+        check_login(cluster.properties)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    return cluster
 
 
 def sentence(error: BaseException) -> str:
@@ -210,20 +234,6 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return f"error {code}"
-
-
-def _typed_value(name: str, value: str, default: object) -> object:
-    try:
-        if isinstance(default, bool):
-            return {"true": True, "false": False}[value.lower()]
-        if isinstance(default, int) or name.endswith(("_bytes", "_ms")):
-            return int(value)
-        if isinstance(default, float):
-            return float(value)
-    except (KeyError, ValueError):
-        dotted = name.replace("_", ".")
-        raise CommandError(f"-X {dotted}: {value!r} is not like {default!r}") from None
-    return value
 
 
 def _import_kafka() -> Any:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from .errors import CommandError
+from .layers import Layer, layer_of, read_layer
 from .options import near
-from .properties import canonical, read_properties
 
 PROJECT_FILE: Final = "odradek.toml"
 _KEYS: Final = {"context", "contexts"}
@@ -35,19 +35,16 @@ class Context:
     path: Path
     table: Mapping[str, Any]
 
-    def properties(self) -> dict[str, str]:
-        """Its properties, and below them those of its file.  Raises: CommandError."""
+    def layers(self) -> list[Layer]:
+        """The properties of the file that it names, and its own.  Raises: CommandError."""
         given = dict(_flat({k: v for k, v in self.table.items() if k != "properties"}))
         named = self.table.get("properties")
         if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
             raise CommandError(f"{self.path}: {wrong[0]} is neither text nor a number")
         if not isinstance(named, str | None):
             raise CommandError(f"{self.path}: 'properties' is not the name of a file")
-        from_file = {} if named is None else read_properties(self.path.parent / named)
-        try:
-            return {**from_file, **canonical(given)}
-        except ValueError as error:
-            raise CommandError(f"{self.path}: {error}") from None
+        from_file = [] if named is None else [read_layer(self.path.parent / named)]
+        return [*from_file, layer_of(str(self.path), given)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Contexts:
     current: str | None = None
     by_name: Mapping[str, "Context"] = field(default_factory=dict)
 
-    def chosen(self, name: str | None) -> Mapping[str, str]:
+    def chosen(self, name: str | None) -> list[Layer]:
         """The properties of a context: the current one's, or none, without a name.
 
         Raises: CommandError.
@@ -65,11 +62,11 @@ class Contexts:
         if name is None:
             name = self.current
         if name is None:
-            return {}
+            return []
         if name not in self.by_name:
             hint = near(name, self.by_name) if self.by_name else ": no configuration file has any"
             raise CommandError(f"there is no context {name!r}{hint}")
-        return self.by_name[name].properties()
+        return self.by_name[name].layers()
 
 
 def read_contexts() -> Contexts:

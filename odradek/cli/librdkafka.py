@@ -17,7 +17,7 @@ Producer = Any
 KafkaError = Any
 
 ANSWER_TIMEOUT_S: Final = 10.0
-_UNKNOWN_PROPERTY: Final = re.compile(r'No such configuration property: "(.*)"')
+_PROPERTY: Final = re.compile(r'configuration property:? "([^"]*)"', re.IGNORECASE)
 
 _log = logging.getLogger("librdkafka")
 
@@ -74,6 +74,20 @@ def make_producer(
     return _make("Producer", cluster, reports, own, defaults)
 
 
+def properties_for(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties for librdkafka's Consumer, Producer or AdminClient.
+
+    Java's request.timeout.ms is how long any answer may take, which is socket.timeout.ms here, and
+    for a producer also how long the leader may wait for its followers.
+    """
+    chosen = {name: value for name, value in properties.items() if name != CONNECT_TIMEOUT}
+    if "request.timeout.ms" in chosen:
+        chosen.setdefault("socket.timeout.ms", chosen["request.timeout.ms"])
+        if kind != "Producer":
+            del chosen["request.timeout.ms"]
+    return chosen
+
+
 def topics_of(client: Any, topic: str | None = None) -> dict[str, Any]:
     """Metadata of topics by name, or of one.  Raises: CommandError."""
     from confluent_kafka import KafkaException
@@ -123,14 +137,14 @@ def _make(
     defaults: Mapping[str, object],
 ) -> Any:
     library = _import_library()
-    if taken := cluster.insisted & own.keys():
-        raise CommandError(f"-X {min(taken)}: this command sets it itself")
-    for name in cluster.properties.keys() & own.keys():
+    for name in sorted(cluster.properties.keys() & own.keys()):
+        if cluster.insists_on(name):
+            raise cluster.told(name, "this command sets it itself")
         _log.info("%s has no effect: this command sets it itself", name)
     config: dict[str, object] = {
         "client.id": CLIENT_ID,
         **defaults,
-        **{name: value for name, value in cluster.properties.items() if name != CONNECT_TIMEOUT},
+        **properties_for(kind, cluster.properties),
         **own,
         "error_cb": reports,
         "logger": _log,
@@ -141,12 +155,12 @@ def _make(
             return getattr(library, kind)(config)
         except library.KafkaException as error:
             reason = sentence(error.args[0])
-        unknown = _UNKNOWN_PROPERTY.fullmatch(reason)
-        if unknown is None:
-            raise CommandError(reason)
-        name = unknown[1]
-        if name in cluster.insisted:
-            raise CommandError(f"-X {name}: no such property of librdkafka")
+        named = _PROPERTY.search(reason)
+        name = named[1] if named else ""
+        if not reason.startswith("No such configuration property"):
+            raise cluster.told(name, reason) if name in cluster.properties else CommandError(reason)
+        if cluster.insists_on(name):
+            raise cluster.told(name, "no such property of librdkafka")
         _log.info("%s has no effect on this command", name)
         del config[name]
 

@@ -7,6 +7,7 @@ import pytest
 from odradek.cli.clients import chosen_cluster
 from odradek.cli.contexts import read_contexts
 from odradek.cli.errors import CommandError
+from odradek.cli.layers import merged
 
 USER = """
 context = "dev"
@@ -59,12 +60,13 @@ def test_what_is_nearer_to_the_user_counts(home: Path, monkeypatch: pytest.Monke
 
 def test_properties_of_a_context() -> None:
     found = read_contexts()
-    assert found.chosen("production") == {
+    assert merged(found.chosen("production"))[0] == {
         "bootstrap.servers": "production:9093",
         "security.protocol": "SSL",
         "client.id": "me",
     }
-    assert found.chosen(None)["enable.ssl.certificate.verification"] == "false"
+    properties, _ = merged(found.chosen(None))
+    assert properties["enable.ssl.certificate.verification"] == "false"
 
 
 def test_passwords_of_the_current_context_are_for_its_servers_only() -> None:
@@ -72,6 +74,17 @@ def test_passwords_of_the_current_context_are_for_its_servers_only() -> None:
     assert chosen_cluster("other:1", None, None, {}).properties == {"bootstrap.servers": "other:1"}
     both = chosen_cluster("other:1", "dev", None, {}).properties
     assert both["enable.ssl.certificate.verification"] == "false"
+
+
+def test_errors_name_the_file_that_a_property_comes_from(home: Path) -> None:
+    file = home / "config" / "odradek" / "production.properties"
+    file.write_text("request.timeout.ms=soon\nno.such=property\n")
+    with pytest.raises(CommandError, match=rf"^{file}: request.timeout.ms: 'soon' is not like 30"):
+        chosen_cluster(None, "production", None, {}).admin_options()
+    with pytest.raises(CommandError, match=r"^-X request.timeout.ms: 'later' is not like 30"):
+        chosen_cluster(None, "production", None, {"request.timeout.ms": "later"}).admin_options()
+    with pytest.raises(CommandError, match=r"^-X no.such: no such property for this command"):
+        chosen_cluster(None, None, None, {"no.such": "property"}).admin_options()
 
 
 def test_what_is_wrong_in_one_context_does_not_concern_another(home: Path) -> None:
@@ -119,7 +132,7 @@ def test_what_is_wrong_with_a_file_is_said(home: Path, monkeypatch: pytest.Monke
         ("context = 1", "'context' is not a name"),
         ("contexts = 1", "not a table of tables"),
         ("[contexts", "can't be read"),
-        ('[contexts.x]\nsasl.jaas.config = "x"', "gives no username"),
+        ('[contexts.x]\nsasl.jaas.config = "x"', "sasl.jaas.config must have one of"),
         ("[contexts.x]\nproperties = 5", "'properties' is not the name of a file"),
         ("[contexts.x]\nclient.id = [1]", "client.id is neither text nor a number"),
     ]:

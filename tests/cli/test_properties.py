@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.client_tls import tls_context
+from odradek.cli.clients import Cluster, chosen_cluster
 from odradek.cli.errors import CommandError
-from odradek.cli.properties import canonical, kafka_python_options, read_properties, tls_context
+from odradek.cli.layers import layer_of, merged, read_layer
+from odradek.cli.librdkafka import properties_for
+from odradek.cli.properties import canonical
+from tests.support.certificates import Certificates, openssl
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SASL = {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "hunter2"}
 
 
 @pytest.mark.parametrize(
@@ -29,29 +37,8 @@ from odradek.cli.properties import canonical, kafka_python_options, read_propert
             {"ssl.endpoint.identification.algorithm": "none"},
         ),
         (
-            {"sasl.jaas.config": 'org.example.Login required username="u" password="p \\"q\\"";'},
+            {"sasl.jaas.config": f'{PLAIN} username="u" password="p \\"q\\"";'},
             {"sasl.username": "u", "sasl.password": 'p "q"'},
-        ),
-        (
-            {
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": "ca.pem",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": "me.pem",
-            },
-            {
-                "ssl.ca.location": "ca.pem",
-                "ssl.certificate.location": "me.pem",
-                "ssl.key.location": "me.pem",
-            },
-        ),
-        (
-            {"ssl.keystore.location": "me.p12", "ssl.keystore.password": "p"},
-            {"ssl.keystore.location": "me.p12", "ssl.keystore.password": "p"},
-        ),
-        (
-            {"ssl.keystore.certificate.chain": "C", "ssl.keystore.key": "K"},
-            {"ssl.certificate.pem": "C", "ssl.key.pem": "K"},
         ),
     ],
 )
@@ -62,40 +49,129 @@ def test_names(given: dict[str, str], expected: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"ssl.truststore.location": "ca.jks"}, "ssl.truststore.type=JKS can be read by Java only"),
-        ({"ssl.keystore.location": "me.jks"}, "ssl.keystore.type=JKS can be read by Java only"),
-        ({"sasl.jaas.config": "org.example.Kerberos required;"}, "gives no username"),
+        ({"sasl.jaas.config": f"{PLAIN};"}, "sasl.jaas.config gives no username"),
+        ({"sasl.jaas.config": f"{PLAIN} password=hunter2"}, "does not end with ';'"),
+        (
+            {"sasl.jaas.config": f"{PLAIN};", "sasl.mechanism": "SCRAM-SHA-256"},
+            "SCRAM-SHA-256 needs org.apache.kafka.common.security.scram.ScramLoginModule",
+        ),
+        (
+            {"sasl.jaas.config": f"{PLAIN};", "sasl.mechanism": "OAUTHBEARER"},
+            "is not read for OAUTHBEARER",
+        ),
+        (
+            {"sasl.jaas.config": f"{PLAIN} username=u password=p;", "sasl.password": "hunter2"},
+            "sasl.jaas.config and sasl.password exclude each other",
+        ),
+        ({"sasl_plain_password": "p", "sasl.password": "q"}, "sasl.password has two values"),
         ({"security.protocol": "TLS"}, "security.protocol=TLS is none of PLAINTEXT, SSL"),
+        ({"ssl.truststore.location": "no/ca"}, "ssl.truststore.location=no/ca can't be read: No"),
+        ({"ssl.truststore.certificates": "hunter2"}, "ssl.ca.pem is not PEM"),
+        ({"ssl.truststore.password": "p"}, "ssl.truststore.password has no meaning for a store in"),
     ],
 )
 def test_what_no_client_here_can_use_is_refused(given: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(ValueError, match=complaint) as refused:
         canonical(given)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "security.protocol=SASL_SSL needs sasl.mechanism"),
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI is not supported: use one of PLAIN"),
+        ({"sasl.mechanism": "scram"}, "sasl.mechanism=scram is not supported: use one of PLAIN"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": ""}, "PLAIN needs sasl.username, or sasl.ja"),
+        ({"sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.password, or sasl.ja"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs sasl.oauthbearer.method=oidc"),
+    ],
+)
+def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(CommandError, match=complaint) as refused:
+        chosen_cluster("h:1", None, None, {**SASL, **given})
+    assert "hunter2" not in refused.value.message
+
+
+def test_tokens_are_for_librdkafka_only() -> None:
+    oidc = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
+    cluster = chosen_cluster("h:1", None, None, {"security.protocol": "SASL_SSL", **oidc})
+    with pytest.raises(CommandError, match="this command can't log in by OAUTHBEARER"):
+        cluster.admin_options()
+
+
+def test_the_nearest_user_and_store_count() -> None:
+    far = layer_of(
+        "far",
+        {
+            "sasl.jaas.config": f"{PLAIN} username=u password=p;",
+            "ssl.ca.location": "far.pem",
+            "ssl.certificate.location": "far.pem",
+            "ssl.key.location": "far.pem",
+        },
+    )
+    pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    near = layer_of("near", {"sasl.password": "q", "ssl.ca.pem": pem, "ssl.key.location": "n.pem"})
+    properties, sources = merged([far, near])
+    assert properties == {
+        "sasl.username": "u",
+        "sasl.password": "q",
+        "ssl.ca.pem": pem,
+        "ssl.certificate.location": "far.pem",
+        "ssl.key.location": "n.pem",
+    }
+    assert (sources["sasl.username"], sources["sasl.password"]) == ("far", "near")
+    with pytest.raises(CommandError, match=r"^near: ssl.ca.location and ssl.ca.pem exclude each"):
+        layer_of("near", {"ssl.ca.pem": pem, "ssl.ca.location": "far.pem"})
 
 
 def test_a_file_of_a_java_client(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("# mine\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n")
-    found = read_properties(file)
-    assert found == {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    found = read_layer(file)
+    assert found.properties == {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     with pytest.raises(
         CommandError, match=r"can't be read as a properties file: No such file or dir"
     ):
-        read_properties(tmp_path / "missing")
+        read_layer(tmp_path / "missing")
 
 
 def test_kafka_pythons_names() -> None:
     given = {
-        "sasl.username": "u",
+        **SASL,
         "sasl.mechanism": "PLAIN",
         "socket.connection.setup.timeout.ms": "7",
-        "ssl.ca.location": "ca.pem",
+        "bootstrap.servers": "h:1",
     }
-    assert kafka_python_options(given) == {
+    options = Cluster(given).admin_options()
+    assert options.pop("ssl_context") is not None
+    assert options == {
+        "bootstrap_servers": ["h:1"],
+        "client_id": "odradek-cli",
+        "security_protocol": "SASL_SSL",
         "sasl_plain_username": "u",
+        "sasl_plain_password": "hunter2",
         "sasl_mechanism": "PLAIN",
-        "bootstrap_timeout_ms": "7",
+        "bootstrap_timeout_ms": 7,
     }
+
+
+def test_how_long_an_answer_may_take() -> None:
+    """Java and kafka-python call it by one name, librdkafka by another."""
+    here = {"bootstrap.servers": "h:1"}
+    for given in (
+        {"socket.timeout.ms": "70"},
+        {"request.timeout.ms": "70"},
+        {"request.timeout.ms": "70", "socket.timeout.ms": "80"},
+        {"socket.timeout.ms": "80", "request.timeout.ms": "70"},
+    ):
+        assert Cluster({**here, **given}).admin_options()["request_timeout_ms"] == 70
+    java = {"request.timeout.ms": "70", "socket.connection.setup.timeout.ms": "9"}
+    assert properties_for("Consumer", java) == {"socket.timeout.ms": "70"}
+    both = {"request.timeout.ms": "70", "socket.timeout.ms": "70"}
+    assert properties_for("Producer", java) == both
+    both["socket.timeout.ms"] = "80"
+    assert properties_for("Producer", both) == both
 
 
 def test_tls_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
@@ -103,15 +179,72 @@ def test_tls_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     for properties in (
         {"ssl.ca.location": str(tmp_path / "missing")},
         {"ssl.ca.pem": "no certificate"},
+        {"ssl.crl.location": str(tmp_path / "missing")},
         {"ssl.keystore.location": "me.p12"},
     ):
         with pytest.raises(CommandError, match="the TLS properties can't be used"):
             tls_context({"security.protocol": "SSL", **properties})
 
 
-def test_a_certificate_of_ones_own_inside_the_properties() -> None:
-    pem = (Path(__file__).parent / "localhost.pem").read_text()
-    end = pem.index("-----BEGIN CERTIFICATE")
-    own = {"ssl.certificate.pem": pem[end:], "ssl.key.pem": pem[:end], "ssl.ca.pem": pem[end:]}
-    context = tls_context({"security.protocol": "SSL", **own})
+def test_stores_of_java_are_told_by_their_content(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    trust, own = certificates.trust, str(certificates.alice.store)
+    for types in ({}, {"ssl.truststore.type": "JKS", "ssl.keystore.type": "PEM"}):
+        stores = {"ssl.truststore.location": trust, "ssl.keystore.location": own, **types}
+        assert canonical(stores) == {
+            "ssl.ca.location": trust,
+            "ssl.certificate.location": own,
+            "ssl.key.location": own,
+        }
+    with pytest.raises(ValueError, match=r"ssl.keystore.password has no .*: set ssl.key.password"):
+        canonical({"ssl.keystore.location": own, "ssl.keystore.password": "p"})
+    pkcs12, jks = tmp_path / "a.jks", tmp_path / "a.p12"
+    openssl("pkcs12", "-export", "-in", own, "-out", str(pkcs12), "-passout", "pass:p")
+    jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    kept = {"ssl.keystore.location": str(pkcs12), "ssl.keystore.password": "p"}
+    assert canonical({**kept, "ssl.keystore.type": "JKS"}) == kept
+    for store, path, kind in (
+        ("truststore", pkcs12, "PKCS12"),
+        ("truststore", jks, "JKS"),
+        ("keystore", jks, "JKS"),
+    ):
+        with pytest.raises(ValueError, match=rf"^ssl.{store}.location={path} is {kind}, .*keytool"):
+            canonical({f"ssl.{store}.location": str(path)})
+
+
+def test_certificates_inside_the_properties(certificates: Certificates) -> None:
+    """Java permits blanks between the lines, which other clients do not."""
+    alice = certificates.alice
+    texts = {
+        "ssl.truststore.certificates": Path(certificates.trust).read_text(),
+        "ssl.keystore.certificate.chain": alice.certificate.read_text(),
+        "ssl.keystore.key": alice.key.read_text(),
+    }
+    expected = canonical(texts)
+    assert expected.keys() == {"ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"}
+    assert canonical({name: " ".join(text.split("\n")) for name, text in texts.items()}) == expected
+    context = tls_context({"security.protocol": "SSL", **expected})
     assert context is not None and len(context.get_ca_certs()) == 1
+
+
+def test_an_encrypted_key_does_not_ask_on_the_terminal(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    key = tmp_path / "key.pem"
+    openssl("pkcs8", "-topk8", "-in", str(certificates.alice.key), "-out", str(key),
+            "-passout", "pass:hunter2")  # fmt: skip
+    in_files = {
+        "security.protocol": "SSL",
+        "ssl.certificate.location": str(certificates.alice.certificate),
+        "ssl.key.location": str(key),
+    }
+    inside = {
+        "security.protocol": "SSL",
+        "ssl.certificate.pem": certificates.alice.certificate.read_text(),
+        "ssl.key.pem": key.read_text(),
+    }
+    for properties in (in_files, inside):
+        with pytest.raises(CommandError, match=r"the key is encrypted: set ssl.key.password"):
+            tls_context(properties)
+        assert tls_context({**properties, "ssl.key.password": "hunter2"}) is not None

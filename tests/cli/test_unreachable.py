@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.client_tls import tls_context
 from odradek.cli.errors import CommandError
-from odradek.cli.properties import tls_context
 from odradek.cli.reach import check_reachable, parse_bootstrap_servers
 from tests.kafka.process import free_port
 from tests.wire.servers import Server
