@@ -27,6 +27,7 @@ from .partitions.gauges import replica_gauges
 from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
 from .peers.own import ask_self, call_self
+from .peers.security import Securities
 from .replication.replicator import Replicator
 from .tasks import TaskSupervisor
 from .transactions.coordinator import TransactionCoordinator
@@ -34,7 +35,7 @@ from .transactions.verifier import Verifier
 
 
 def assemble(
-    local: LocalBroker, session: CurrentSession, tasks: TaskSupervisor
+    local: LocalBroker, session: CurrentSession, tasks: TaskSupervisor, securities: Securities
 ) -> tuple[Node, Member]:
     """Build all parts of a broker; none of them is started."""
     config, broker_id, metadata = local.config, local.broker_id, local.metadata
@@ -45,7 +46,7 @@ def assemble(
     def call_node(request: Message, version: int) -> Message | Awaitable[Message]:
         return call_self(node, request, version)
 
-    peers = Peers(config, metadata)
+    peers = Peers(config, metadata, securities)
     client = ControllerClient(
         peers,
         metadata,
@@ -53,7 +54,7 @@ def assemble(
         ask_self=ask_node,
         timeout_ms=config.request_timeout_ms,
     )
-    links = BrokerLinks(broker_id, config, ask_node)
+    links = BrokerLinks(broker_id, config, ask_node, securities)
     controller = ClusterController(session, broker_id, config, local.runtime, links, tasks)
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)

@@ -53,6 +53,7 @@ from .partitions.closing import close_log_dirs
 from .partitions.old_transactions import with_old_transactions
 from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
+from .peers.security import load_securities
 from .runtime import Runtime
 from .tasks import TaskSupervisor
 
@@ -202,7 +203,9 @@ class Broker:
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id)
-        self._tls = self._load_certificates()  # before the logs, whose recovery may take long
+        # Before the logs, whose recovery may take long.
+        self._tls = self._load_certificates()
+        self._securities = load_securities(self.config, self._tls)
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,
@@ -294,7 +297,7 @@ class Broker:
             metrics=metrics,
             replicas=replicas,
         )
-        node, self._member = assemble(local, session, tasks)
+        node, self._member = assemble(local, session, tasks, self._securities)
         self._stack.callback(node.loggers.reset_all)
         self._stack.callback(node.groups.close)
         self._stack.callback(node.transactions.close)

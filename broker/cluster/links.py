@@ -1,7 +1,5 @@
 """The controller's links: direct calls to its own broker, connections to the others."""
 
-from typing import Final
-
 from odradek.protocol.schema import Message
 
 from ..config import Config
@@ -10,10 +8,8 @@ from ..core.controller.context import LiveBroker
 from ..net.call import CloseConnection
 from ..peers.own import AskSelf
 from ..peers.peer import Peer, PeerFailed, Setup
+from ..peers.security import Securities
 from .channels import ControlLink
-
-PLAINTEXT: Final = "PLAINTEXT"
-"""The only security protocol supported between brokers."""
 
 
 class NoListener(PeerFailed):
@@ -54,9 +50,12 @@ class UnreachableLink:
 class BrokerLinks:
     """Creates the link to each broker, on the control plane listener; a `Links`."""
 
-    def __init__(self, broker_id: int, config: Config, ask_self: AskSelf) -> None:
+    def __init__(
+        self, broker_id: int, config: Config, ask_self: AskSelf, securities: Securities
+    ) -> None:
         self._broker_id = broker_id
         self._config = config
+        self._securities = securities
         self._ask_self = ask_self
 
     def __call__(self, broker: LiveBroker) -> ControlLink:
@@ -67,10 +66,10 @@ class BrokerLinks:
             return OwnLink(self._ask_self)
         for endpoint in broker.endpoints:
             if endpoint.listener_name == listener_name:
-                if endpoint.security_protocol != PLAINTEXT:
-                    return UnreachableLink(
-                        f"it does not speak {PLAINTEXT} on its listener {listener_name}"
-                    )
+                security = self._securities[listener_name]
+                why_not = security.why_not(listener_name, endpoint.security_protocol)
+                if why_not is not None:
+                    return UnreachableLink(why_not)
                 return Peer(
                     endpoint.host,
                     endpoint.port,
@@ -80,5 +79,6 @@ class BrokerLinks:
                         timeout_ms=config.socket_connection_setup_timeout_ms,
                         timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
                     ),
+                    security=security,
                 )
         return UnreachableLink(f"it has no listener {listener_name}")

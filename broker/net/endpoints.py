@@ -140,10 +140,8 @@ def choose_broker_listeners(
 ) -> BrokerListeners:
     """From inter.broker.listener.name, security.inter.broker.protocol, control.plane.listener.name.
 
-    `security_protocol` None: not set.  `is_alone`: no other broker will ever connect.
-
-    Brokers speak only PLAINTEXT with each other, so the listeners of a broker with others must. To
-    one that is alone it does not matter, and its only listener may be SSL.
+    `security_protocol` None: not set.  `is_alone`: no other broker will ever connect, so that it
+    does not matter which listener would be for them.
 
     Raises: ConfigError.
 
@@ -167,8 +165,6 @@ def choose_broker_listeners(
             f"brokers have no listener to speak with each other: {chosen} is not in "
             f"advertised.listeners; set inter.broker.listener.name to one of {', '.join(names)}"
         )
-    if not is_alone:
-        _check_plaintext(chosen, protocols)
     if control_plane is None:
         return BrokerListeners(chosen, None)
     plane = control_plane.strip().upper()
@@ -182,18 +178,7 @@ def choose_broker_listeners(
             f"control.plane.listener.name={plane} must be another listener than that between "
             "brokers (inter.broker.listener.name)"
         )
-    if not is_alone:
-        _check_plaintext(plane, protocols)
     return BrokerListeners(chosen, plane)
-
-
-def _check_plaintext(listener_name: str, protocols: Mapping[str, str]) -> None:
-    if protocols[listener_name] != "PLAINTEXT":
-        raise ConfigError(
-            f"brokers cannot speak {protocols[listener_name]} with each other yet: the listener "
-            f"{listener_name} is for brokers (inter.broker.listener.name, "
-            "control.plane.listener.name) and must be PLAINTEXT; clients can have another"
-        )
 
 
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:

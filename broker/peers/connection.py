@@ -7,6 +7,7 @@ at most doubles, whatever size the frame announces. It is reused for the next an
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -30,9 +31,15 @@ class PeerFailed(Exception):
 
 
 def reason_of(error: Exception) -> str:
-    """The system's description of a socket error; asyncio's would repeat the address."""
+    """The description of a socket error, as a part of a sentence."""
+    if isinstance(error, ssl.SSLError):
+        from ..tls.client import why_refused  # not needed without TLS
+
+        return why_refused(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
+        return os.strerror(error.errno)  # asyncio's text would repeat the address
+    if isinstance(error, ConnectionError):
+        return str(error) or "it hung up during the TLS handshake"
     return str(error) or "it took too long"
 
 

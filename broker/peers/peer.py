@@ -12,6 +12,7 @@ from odradek.protocol.schema import Message
 
 from .connection import LATE, PeerConnection, reason_of
 from .connection import PeerFailed as PeerFailed
+from .security import Security
 
 if TYPE_CHECKING:
     from .negotiation import Negotiated
@@ -47,18 +48,21 @@ class Peer:
         client_id: str,
         timeout_ms: int,
         setup: Setup = Setup(),  # noqa: B008 - immutable
+        security: Security | None = None,
         negotiates: bool = False,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
         """`timeout_ms` is for one request, including connecting.
 
-        ApiVersions is sent only if it `negotiates`; otherwise the versions are known (`versions`).
+        `security`: None is PLAINTEXT.  ApiVersions is sent only if it `negotiates`; otherwise the
+        versions are known (`versions`).
         """
         self.host = host
         self.port = port
         self._client_id = client_id
         self._timeout_s = timeout_ms / 1000
         self._setup = setup
+        self._security = security or Security()
         self._negotiates = negotiates
         self._response_bytes_max = response_bytes_max
         self._turn = asyncio.Lock()
@@ -146,7 +150,9 @@ class Peer:
         self._negotiated = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await loop.create_connection(lambda: made, self.host, self.port)
+                await loop.create_connection(
+                    lambda: made, self.host, self.port, ssl=self._security.context
+                )
         except (OSError, ValueError, OverflowError) as error:  # or timeout, bad address
             made.fail("not reached")
             raise PeerFailed(f"can't be reached: {reason_of(error)}") from error

@@ -67,8 +67,8 @@ and override the ones without it: `listener.name.external.ssl.client.auth=requir
 at the start; a new certificate needs a restart.
 
 Stores are PEM, or PKCS12 with the extra `tls` (`pip install 'odradek[tls]'`). A truststore has no
-private key. JKS is refused with the command that converts it. Brokers speak
-PLAINTEXT with each other, so a broker with ZooKeeper needs a second listener for that.
+private key. JKS is refused with the command that converts it. A broker connects to other brokers
+with the stores of its own listener for brokers, as Kafka does.
 """
 
 _TOPICS: Final = """\

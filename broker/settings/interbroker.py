@@ -84,8 +84,7 @@ class InterBrokerSettings:
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "The security protocol between brokers, if inter.broker.listener.name is not set. SSL "
-        "only for a broker without others.",
+        "The security protocol between brokers, if inter.broker.listener.name is not set.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         built=("PLAINTEXT", "SSL"),
     )

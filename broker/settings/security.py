@@ -58,8 +58,6 @@ AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
 )
 
 SSL: Final[tuple[Setting[Value], ...]] = (
-    Setting("ssl.endpoint.identification.algorithm", STRING, "https",
-        "How a broker checks another's host name; empty: not at all."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False,
         "Let a new certificate name another subject than the old one."),
     Setting("ssl.allow.san.changes", BOOLEAN, False,

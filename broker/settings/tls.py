@@ -9,7 +9,7 @@ _PREFIX: Final = "listener.name."
 
 
 class TlsSettings:
-    """TLS between clients and the broker.
+    """TLS between clients and the broker, and between brokers.
 
     Each setting can have the prefix `listener.name.<listener>.`, with the listener's name in small
     letters. It then applies to that listener only.
@@ -58,7 +58,8 @@ class TlsSettings:
         "ssl.truststore.location",
         STRING.or_none,
         None,
-        "A PEM or PKCS12 file with the authorities that clients' certificates must come from.",
+        "A PEM or PKCS12 file with the authorities that certificates of clients, and of other "
+        "brokers, must come from.",
     )
     ssl_truststore_type = Setting(
         "ssl.truststore.type",
@@ -77,6 +78,14 @@ class TlsSettings:
         PASSWORD.or_none,
         None,
         "The password of a PKCS12 file. Refused for PEM.",
+    )
+    ssl_endpoint_identification_algorithm = Setting(
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        "https",
+        "Whether a broker that connects to another one checks that the certificate has its host "
+        "name, as advertised. https: it does; empty: it does not.",
+        choices=("https", ""),
     )
     ssl_client_auth = Setting(
         "ssl.client.auth",

@@ -1,1 +1,1 @@
-"""TLS for clients: certificate stores, the contexts of listeners, and the names of clients."""
+"""TLS: certificate stores, the contexts of listeners and between brokers, the names of clients."""

@@ -37,7 +37,7 @@ def make_tls(given: ListenerTls) -> Tls:
     """Check the settings of a listener, and load its stores.  Raises: ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    _choose_versions_and_suites(context, given)
+    choose_versions_and_suites(context, given)
     load_key(context, given)
     wanted = given["ssl.client.auth"]
     has_trust = load_trust(context, given)
@@ -55,7 +55,8 @@ def make_tls(given: ListenerTls) -> Tls:
         raise ConfigError(f"{given.name_of(RULES)} is not allowed: {error}") from None
 
 
-def _choose_versions_and_suites(context: ssl.SSLContext, given: ListenerTls) -> None:
+def choose_versions_and_suites(context: ssl.SSLContext, given: ListenerTls) -> None:
+    """Permit what the settings permit.  Raises: ConfigError."""
     name = given.name_of("ssl.enabled.protocols")
     versions = set(given["ssl.enabled.protocols"])
     if not versions or not versions <= _VERSIONS.keys():

@@ -140,7 +140,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
             "log.preallocate": "true",
             "num.io.threads": "8",
             "num.network.threads": "5",
-            "ssl.endpoint.identification.algorithm": "",
+            "sasl.kerberos.kinit.cmd": "",
             "sasl.jaas.config": "hunter2",
             "ssl.key.password": "hunter2",
             "listener.name.internal.ssl.key.password": "hunter2",
@@ -154,7 +154,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
     assert config.warnings == (
         "setting log.preallocate=true has no effect yet",
         "setting num.network.threads=5 has no effect in Odradek",
-        "setting ssl.endpoint.identification.algorithm= has no effect yet",
+        "setting sasl.kerberos.kinit.cmd= has no effect yet",
         "setting sasl.jaas.config has no effect yet",
         "setting listener.name.internal.max.connections has no effect yet: "
         "a single listener has only those of TLS",

@@ -31,11 +31,11 @@ class Authority:
         self._key = directory / "authority.key"
         self._request("authority", "/CN=authority", "-x509", "-days", "3", self.certificate)
 
-    def issue(self, name: str, subject: str) -> Issued:
-        """A certificate for 127.0.0.1, of a broker or of a client."""
+    def issue(self, name: str, subject: str, *, host: str = "IP:127.0.0.1") -> Issued:
+        """A certificate of a broker or of a client."""
         certificate, request = (self._directory / f"{name}.{end}" for end in ("pem", "request"))
         extensions = self._directory / "extensions"
-        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+        extensions.write_text(f"subjectAltName={host}\n")
         self._request(name, subject, request)
         signing = ["x509", "-req", "-in", str(request), "-out", str(certificate), "-days", "3"]
         signing += ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial"]

@@ -45,10 +45,12 @@ class Server(Protocol):
 def serve_command(
     data_dir: Path, settings: Mapping[str, str] | None = None, *, listen: str = "127.0.0.1:0"
 ) -> list[str]:
-    """The command line of `odradek serve`."""
-    command = [sys.executable, "-m", "odradek", "serve"]
-    command += ["--listen", listen, "--data-dir", str(data_dir)]
-    for name, value in (settings or {}).items():
+    """The command line of `odradek serve`; the setting `listeners` takes the place of `listen`."""
+    settings = settings or {}
+    command = [sys.executable, "-m", "odradek", "serve", "--data-dir", str(data_dir)]
+    if "listeners" not in settings:
+        command += ["--listen", listen]
+    for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     return command
 

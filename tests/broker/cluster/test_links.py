@@ -8,6 +8,7 @@ from odradek.broker.cluster.links import BrokerLinks, NoListener
 from odradek.broker.config import Config
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.peers.peer import Peer
+from odradek.broker.peers.security import load_securities
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.broker.coordination.asynchronous import asynchronous
 
@@ -15,13 +16,17 @@ from tests.broker.coordination.asynchronous import asynchronous
 @pytest.mark.parametrize(
     ("endpoint", "reason"),
     [
-        (Endpoint("PLAINTEXT", "127.0.0.1", 1, "SSL"), "does not speak PLAINTEXT"),
+        (
+            Endpoint("PLAINTEXT", "127.0.0.1", 1, "SSL"),
+            "it speaks SSL on its listener PLAINTEXT",
+        ),
         (Endpoint("OTHER", "127.0.0.1", 1, "PLAINTEXT"), "no listener PLAINTEXT"),
     ],
 )
 def test_a_broker_that_listens_elsewhere(endpoint: Endpoint, reason: str) -> None:
     unasked: Any = None
-    links = BrokerLinks(1, Config({}), unasked)
+    config = Config({})
+    links = BrokerLinks(1, config, unasked, load_securities(config, {}))
 
     @asynchronous
     async def test() -> None:

@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from odradek.broker.member.beside_kafka import is_kafka
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
+from odradek.broker.peers.security import load_securities
 from odradek.broker.server import StartupError
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.kafka.apache import Kafka39, apache_kafka
@@ -53,7 +54,8 @@ async def test_a_broker_of_ours_is_not_taken_for_one(broker: RunningBroker) -> N
     metadata = MetadataCache("cluster")
     other = BrokerInfo(1, None, {"PLAINTEXT": Address(HOST, broker.port)})
     metadata.update_brokers(1, [other])
-    assert not await is_kafka(Peers(broker.config, metadata), 1, 0)
+    peers = Peers(broker.config, metadata, load_securities(broker.config, {}))
+    assert not await is_kafka(peers, 1, 0)
 
 
 @pytest.mark.java

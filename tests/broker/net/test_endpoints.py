@@ -163,20 +163,25 @@ def test_a_broker_that_is_alone_may_have_only_tls(
 
 
 @pytest.mark.parametrize(
-    ("settings", "word"),
+    ("settings", "inter_broker", "of_controller"),
     [
-        ({"listeners": "SSL://h:1"}, "PLAINTEXT is not in advertised.listeners"),
-        ({"inter.broker.listener.name": "C"}, "the listener C is for brokers"),
-        ({"control.plane.listener.name": "C"}, "the listener C is for brokers"),
-        ({"security.inter.broker.protocol": "SSL"}, "brokers cannot speak SSL with each other yet"),
+        ({}, "PLAINTEXT", "PLAINTEXT"),
+        ({"inter.broker.listener.name": "C"}, "C", "C"),
+        ({"control.plane.listener.name": "C"}, "PLAINTEXT", "C"),
+        ({"security.inter.broker.protocol": "SSL"}, "SSL", "SSL"),
     ],
 )
-def test_brokers_with_others_speak_no_tls(settings: dict[str, str], word: str) -> None:
+def test_brokers_with_others_may_speak_tls(
+    settings: dict[str, str], inter_broker: str, of_controller: str
+) -> None:
     cluster = {**WITH_TLS, "zookeeper.connect": "zk:2181"}
-    assert Config(cluster).broker_listeners.inter_broker == "PLAINTEXT"
-    with pytest.raises(ConfigError) as error:
-        Config({**cluster, **settings})
-    assert word in str(error.value)
+    chosen = Config({**cluster, **settings}).broker_listeners
+    assert (chosen.inter_broker, chosen.of_controller) == (inter_broker, of_controller)
+
+
+def test_brokers_with_others_are_told_which_listener_is_for_them() -> None:
+    with pytest.raises(ConfigError, match=r"PLAINTEXT is not in advertised\.listeners"):
+        Config({**WITH_TLS, "zookeeper.connect": "zk:2181", "listeners": "SSL://h:1"})
 
 
 def test_brokers_of_one_process_have_their_own_listener_beside_tls() -> None:

@@ -19,6 +19,7 @@ from odradek.broker.node import Node
 from odradek.broker.partitions.replicas import Replicas
 from odradek.broker.partitions.roles import Roles
 from odradek.broker.peers.addresses import Peers
+from odradek.broker.peers.security import load_securities
 from odradek.broker.replication.replicator import Replicator
 from odradek.broker.runtime import Runtime
 from odradek.broker.tasks import TaskSupervisor
@@ -180,7 +181,7 @@ class Replicating:
             replicas=self.replicas,
         )
         local.broker_epoch = BROKER_EPOCH
-        peers = Peers(config, self.metadata)
+        peers = Peers(config, self.metadata, load_securities(config, {}))
         self.replicator = Replicator(local, self.tasks, peers, self.controller)
         absent: Any = None
         self.node = Node(

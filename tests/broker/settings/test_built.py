@@ -54,6 +54,7 @@ OTHER_BOUNDS = {
     "replica.selector.class",  # no class of a user's own can be loaded
     "socket.receive.buffer.bytes",  # Kafka declares none
     "socket.send.buffer.bytes",  # Kafka declares none
+    "ssl.endpoint.identification.algorithm",  # Java knows others
 }
 OF_KAFKA_4 = {
     "group.consumer.assignment.interval.ms",

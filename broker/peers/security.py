@@ -1,0 +1,70 @@
+"""How this broker connects to other brokers, by their listeners.
+
+As in Kafka, a broker is a client with the settings of its own listener of the same name: it shows
+that listener's certificate and trusts that listener's truststore.
+"""
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ..config import Config
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from ..tls.context import Tls
+
+PLAINTEXT: Final = "PLAINTEXT"
+
+
+class Security:
+    """What connections to one listener need.  It is read for each new connection."""
+
+    def __init__(self, protocol: str = PLAINTEXT, context: "SSLContext | None" = None) -> None:
+        """`context`: None without TLS."""
+        self.protocol = protocol
+        self.context = context
+
+    def why_not(self, listener_name: str, protocol: str) -> str | None:
+        """Why another broker, which speaks `protocol` there, can't be spoken with; None if it can.
+
+        A broker never speaks with less security than its own listener of that name has.
+        """
+        if protocol == self.protocol:
+            return None
+        return (
+            f"it speaks {protocol} on its listener {listener_name}, and this broker "
+            f"{self.protocol} (listener.security.protocol.map)"
+        )
+
+
+Securities = Mapping[str, Security]
+"""By the names of the listeners between brokers."""
+
+
+def load_securities(config: Config, served: "Mapping[str, Tls]") -> Securities:
+    """Load the stores for the listeners between brokers.  Raises: ConfigError.
+
+    `served` has the TLS of this broker's own listeners: it must trust itself, or the brokers could
+    not speak with each other.
+    """
+    securities = {}
+    for name in sorted(config.broker_listeners.names):
+        protocol = config.security_protocols.get(name, PLAINTEXT)
+        given = config.listener_tls(name)
+        if given is None:
+            securities[name] = Security(protocol)
+            continue
+        from ..tls.client import check_client_context, make_client_context
+
+        context = make_client_context(given)
+        if config.zookeeper_connect is not None:  # else there will be no other broker
+            check_client_context(context, served[name], given, host=_advertised_host(config, name))
+        securities[name] = Security(protocol, context)
+    return securities
+
+
+def _advertised_host(config: Config, listener_name: str) -> str:
+    (endpoint,) = (end for end in config.advertised_endpoints if end.name == listener_name)
+    return endpoint.host or socket.gethostname()
