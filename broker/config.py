@@ -226,6 +226,12 @@ class Config(BrokerSettings):
         check_replication_settings(self)
         check_zookeeper_settings(self)
 
+    @property
+    def broker_only_listeners(self) -> frozenset[str]:
+        """Listeners for brokers, separate from those for clients."""
+        count = len(self.listener_endpoints) + len(self.private_endpoints)
+        return self.broker_listeners.names if count > 1 else frozenset()
+
     def share_process(self) -> None:
         """Use a private listener between brokers, as several brokers share this process."""
         self.private_endpoints = (PRIVATE,)

@@ -39,7 +39,11 @@ class LocalBroker:
         self.metrics = metrics
         self.replicas = replicas
         self.throttles = Throttles(config, runtime.clock)
-        self.quotas = Quotas(config)
+        self.quotas = Quotas(
+            config,
+            runtime,
+            exempt_listeners=frozenset() if is_alone else config.broker_only_listeners,
+        )
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             partitions_max=config.odradek_fetch_session_partitions_max,

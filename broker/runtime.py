@@ -120,6 +120,8 @@ class Runtime:
     to everything else. None: they share `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
     """The times of the calling thread."""
+    loop_ns: Callable[[], int] = lambda: 0
+    """A clock that is fine enough for the work on one request."""
     boot_id: Callable[[], str | None] = lambda: None
     """An id that changes whenever the machine boots: then unsynced data may be lost.
     None: the system has no such id."""
@@ -141,6 +143,7 @@ class Runtime:
             write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
             compress_offload=ThreadOffload("odradek-compress", threads_max=COMPRESS_THREADS_MAX),
             thread_times=_thread_times,
+            loop_ns=time.perf_counter_ns,
             boot_id=_boot_id,
         )
 

@@ -234,20 +234,26 @@ class Topics:
         *,
         validate_only: bool = False,
         timeout_ms: int = 0,
+        on_valid: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Add partitions up to `total_count`; return when they have leaders.
 
-        `added` are the replicas of each new partition; None: assign them here.
+        `on_valid` is called with the number of new partitions before they are written, and may
+        refuse them.  `added` are the replicas of each new partition; None: assign them here.
         Raises: Refused (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         REASSIGNMENT_IN_PROGRESS, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
         REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR, and what the checks in `core.assignment` raise).
         """
         path = znodes.topic_path(name)
+        is_counted = False
         while True:
             node, version = await self._at_rest(name)
             extended = self._extended(node, total_count, added)
             if validate_only:
                 return
+            if not is_counted:
+                on_valid(len(extended.partitions) - len(node.partitions))
+                is_counted = True
             try:
                 await self._session.set(path, extended.encode(), version)
                 break

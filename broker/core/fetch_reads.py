@@ -213,6 +213,17 @@ def is_news(read: Read) -> bool:
     return bool(read.error) or read.diverging_epoch is not None or read.preferred is not None
 
 
+def would_be_answered(fetch: FetchContext, read: Read) -> bool:
+    """What `is_answered` will return; asking changes nothing."""
+    return fetch.would_include(
+        read.fetch,
+        high_watermark=UNKNOWN if read.diverging_epoch is not None else read.high_watermark,
+        log_start_offset=read.log_start_offset,
+        records_size_bytes=read.size_bytes,
+        has_news=is_news(read),
+    )
+
+
 def is_answered(fetch: FetchContext, read: Read) -> bool:
     """Whether the answer must contain it; call it once for each, in answer order.
 

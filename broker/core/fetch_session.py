@@ -26,6 +26,7 @@ How the Fetch handler uses it:
         if fetch.error: answer it, with session id 0 and no partition
         read each of fetch.due(now_ms); park the request and read again if need be
         if fetch.superseded: answer INVALID_FETCH_SESSION_EPOCH, with fetch.session_id
+        or answer nothing, if the client is throttled: then the session stays as it was
         answer those partitions for which fetch.include(...) is true
         with the session id fetch.finish(now_ms)
 
@@ -99,6 +100,18 @@ class FetchContext:
     def superseded(self) -> bool:
         """Whether a later request of the same session has come while this one was parked."""
         return False
+
+    def would_include(
+        self,
+        partition: PartitionFetch,
+        *,
+        high_watermark: int,
+        log_start_offset: int,
+        records_size_bytes: int,
+        has_news: bool = False,
+    ) -> bool:
+        """What `include` will return; asking changes nothing."""
+        return True
 
     def include(
         self,
@@ -196,6 +209,22 @@ class IncrementalFetch(FetchContext):
     @property
     def superseded(self) -> bool:
         return self._session.epoch != self._epoch
+
+    def would_include(
+        self,
+        partition: PartitionFetch,
+        *,
+        high_watermark: int,
+        log_start_offset: int,
+        records_size_bytes: int,
+        has_news: bool = False,
+    ) -> bool:
+        return (
+            has_news
+            or records_size_bytes > 0
+            or partition.told_high_watermark != high_watermark
+            or partition.told_log_start_offset != log_start_offset
+        )
 
     def include(
         self,

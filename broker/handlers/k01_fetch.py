@@ -13,6 +13,9 @@ selector returns the replica that the consumer should read from, and followers s
 to their own high watermark. To keep that up to date, such a leader answers a follower's delayed
 Fetch as soon as it has a newer high watermark to report.
 
+A consumer that exceeds a quota gets no partitions: they are as if they had not been read. It gets
+no more at a time than it could have without being throttled, as larger answers would never come.
+
 Followers send their replica id and read up to the log end. Their fetch offsets tell the leader how
 far they have replicated: it advances the high watermark, and proposes followers that have caught up
 for the ISR.
@@ -41,6 +44,7 @@ from ..core.fetch_reads import (
     is_quiet,
     read_all,
     release_all,
+    would_be_answered,
 )
 from ..core.fetch_session import FetchContext, Key, PartitionFetch
 from ..core.fetch_topics import part_of
@@ -56,6 +60,7 @@ from .leader_hints import current_leader, endpoints
 
 ANY_REPLICA_VERSION_FIRST = 11
 LEADERS_VERSION_FIRST = 16
+LENGTH_BYTES = 4
 NO_OFFSET = -1
 _NOT_LOOKED_AT = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -72,6 +77,8 @@ def handle(
     fetch = begin_fetch(request, call.version, node, is_follower=replica is not None)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, responses=[])
+    if replica is not None:
+        call.usage = None  # followers have no quota
     answer = _Answering(request, call, node, fetch, replica)
     reads = answer.read()
     if replica is not None:
@@ -114,6 +121,7 @@ class _Answering:
 
     __slots__ = (
         "_at_any_replica",
+        "_bytes_max",
         "_call",
         "_fetch",
         "_find",
@@ -140,6 +148,9 @@ class _Answering:
         self._fetch = fetch
         self._replica = replica
         self._is_news = True
+        self._bytes_max = min(request.max_bytes, node.fetch_bytes_max)
+        if call.usage is not None:
+            self._bytes_max = min(self._bytes_max, call.usage.fetch_bytes_max)
         self._find = lookup_of(call, node, is_follower=replica is not None)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
@@ -178,12 +189,12 @@ class _Answering:
         return reads
 
     def _read(self, fetches: list[PartitionFetch]) -> list[Read]:
-        request, replica = self._request, self._replica
+        replica = self._replica
         reads = read_all(
             fetches,
             self._find,
-            min(request.max_bytes, self._node.fetch_bytes_max),
-            committed=bool(request.isolation_level),
+            self._bytes_max,
+            committed=bool(self._request.isolation_level),
             at_any_replica=self._at_any_replica,
             nearest=self._nearest,
             replica=replica,
@@ -222,7 +233,7 @@ class _Answering:
             if is_news(read) or self._must_tell(read):
                 return True
             size_bytes += read.size_bytes
-        return size_bytes >= self._request.min_bytes
+        return size_bytes >= min(self._request.min_bytes, self._bytes_max)
 
     def wait(self, reads: list[Read]) -> DelayedFetch:
         """Read again whenever a partition has news, until it is enough or time is up.
@@ -281,6 +292,15 @@ class _Answering:
                 session_id=fetch.session_id,
                 responses=[],
             )
+        usage = self._call.usage
+        if usage is not None:
+            throttle_ms = usage.settle_fetch(lambda: self._size_bytes(reads))
+            if throttle_ms:
+                release_all(reads)
+                session_id = fetch.session_id
+                return FetchResponse(
+                    throttle_time_ms=throttle_ms, session_id=session_id, responses=[]
+                )
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         reads = [read for read in reads if not is_quiet(read)]
         self._note_told(reads)
@@ -297,6 +317,16 @@ class _Answering:
         if self._call.version >= LEADERS_VERSION_FIRST:
             self._name_leaders(answer)
         return answer
+
+    def _size_bytes(self, reads: list[Read]) -> int:
+        """The size of the answer with these reads, as Kafka counts it."""
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        for read in reads:
+            if would_be_answered(self._fetch, read):
+                response = part_of(topics, read.fetch.topic, FetchableTopicResponse)
+                response.partitions.append(self._partition_data(read))
+        out = FetchResponse(responses=list(topics.values())).encode(self._call.version)
+        return LENGTH_BYTES + len(out) + out.spliced_bytes
 
     def _note_given(self, reads: list[Read], replica_id: int) -> None:
         """Report records that a follower keeps fetching: it may have found them damaged."""

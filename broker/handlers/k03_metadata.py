@@ -33,6 +33,7 @@ from ..core.topic_names import (
 from ..member.metadata import TopicInfo
 from ..net.call import Call
 from ..node import Node
+from ..quotas import TopicChanges
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ async def _create_then_respond(
     missing: list[str], request: MetadataRequest, call: Call, node: Node
 ) -> MetadataResponse:
     codes = await asyncio.gather(*(_create(node, topic) for topic in missing))
+    created = codes.count(ErrorCode.LEADER_NOT_AVAILABLE)
+    TopicChanges(call.usage, is_strict=False).record(created * node.config.num_partitions)
     return _respond(request, call, node, dict(zip(missing, codes, strict=True)))
 
 

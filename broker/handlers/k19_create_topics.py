@@ -1,5 +1,6 @@
 """CreateTopics 0-7: create topics, or only validate.
 
+From v6 on, topics that exceed the client's quota are refused; before, only throttled (KIP-599).
 Each topic succeeds or fails by itself. Topics created together share the store's commits.
 """
 
@@ -19,8 +20,10 @@ from odradek.protocol.messages.k19_create_topics import (
 from ..administration.topics import NewTopic
 from ..net.call import Call
 from ..node import Node
+from ..quotas import TopicChanges
 from ..slices import Slices
 
+STRICT_VERSION_FIRST: Final = 6
 TOPICS_PER_REQUEST_MAX: Final = 10_000  # Kafka's limit for one request in KRaft mode
 
 
@@ -29,6 +32,7 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
     valid = []
+    changes = TopicChanges(call.usage, is_strict=call.version >= STRICT_VERSION_FIRST)
     slices = Slices(node.clock)
     for asked in {topic.name: topic for topic in request.topics}.values():
         await slices.step()
@@ -41,6 +45,8 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
             topic = _validate(asked, node)
             if request.validate_only:
                 await node.topics.check_new(asked.name)
+            else:
+                changes.record(len(topic.assignment))
         except Refused as refused:
             results[asked.name] = _refused(asked.name, refused)
             continue
@@ -49,7 +55,7 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
     if not request.validate_only:
         created = await asyncio.gather(*(_create(topic, request, node) for topic in valid))
         results.update((result.name, result) for result in created if result is not None)
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(throttle_time_ms=changes.throttle_ms, topics=list(results.values()))
 
 
 async def _create(

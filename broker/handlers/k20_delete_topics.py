@@ -1,4 +1,7 @@
-"""DeleteTopics 0-6: delete topics, by name or (v6) by id; answered once they are gone."""
+"""DeleteTopics 0-6: delete topics, by name or (v6) by id; answered once they are gone.
+
+From v5 on, topics that exceed the client's quota are refused; before, only throttled (KIP-599).
+"""
 
 import asyncio
 from collections import Counter
@@ -14,8 +17,10 @@ from odradek.protocol.primitives import ZERO_UUID
 
 from ..net.call import Call
 from ..node import Node
+from ..quotas import TopicChanges
 
 STATES_VERSION_FIRST = 6
+STRICT_VERSION_FIRST = 5
 DISABLED_VERSION_FIRST = 3
 
 
@@ -26,6 +31,7 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     named = Counter((topic.name, topic.topic_id) for topic in asked)
     results, names = [], []
+    changes = TopicChanges(call.usage, is_strict=call.version >= STRICT_VERSION_FIRST)
     for topic in {(topic.name, topic.topic_id): topic for topic in asked}.values():
         result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
         results.append(result)
@@ -34,12 +40,13 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
             if named[topic.name, topic.topic_id] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             name = _existing(topic, call.version, node)
+            changes.record(len(node.metadata.topics[name].partitions))
             result.name, result.topic_id = name, node.metadata.topics[name].topic_id
             names.append((result, name))
         except Refused as refused:
             result.error_code, result.error_message = refused.code, refused.message
     await asyncio.gather(*(_delete(result, name, request, node) for result, name in names))
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(throttle_time_ms=changes.throttle_ms, responses=results)
 
 
 async def _delete(

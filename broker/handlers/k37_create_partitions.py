@@ -1,4 +1,7 @@
-"""CreatePartitions 0-3: add partitions to topics, or only validate."""
+"""CreatePartitions 0-3: add partitions to topics, or only validate.
+
+In v3 partitions that exceed the client's quota are refused; before, only throttled (KIP-599).
+"""
 
 import asyncio
 from collections import Counter
@@ -13,6 +16,9 @@ from odradek.protocol.messages.k37_create_partitions import (
 
 from ..net.call import Call
 from ..node import Node
+from ..quotas import TopicChanges
+
+STRICT_VERSION_FIRST = 3
 
 
 async def handle(
@@ -20,17 +26,22 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Extend every topic that is named once."""
     named = Counter(topic.name for topic in request.topics)
+    changes = TopicChanges(call.usage, is_strict=call.version >= STRICT_VERSION_FIRST)
     unique = {topic.name: topic for topic in request.topics}.values()
     results = await asyncio.gather(
-        *(_extend(asked, request, node, is_named_once=named[asked.name] == 1) for asked in unique)
+        *(
+            _extend(asked, request, node, changes, is_named_once=named[asked.name] == 1)
+            for asked in unique
+        )
     )
-    return CreatePartitionsResponse(results=results)
+    return CreatePartitionsResponse(throttle_time_ms=changes.throttle_ms, results=results)
 
 
 async def _extend(
     asked: CreatePartitionsTopic,
     request: CreatePartitionsRequest,
     node: Node,
+    changes: TopicChanges,
     *,
     is_named_once: bool,
 ) -> CreatePartitionsTopicResult:
@@ -48,6 +59,7 @@ async def _extend(
             added,
             validate_only=request.validate_only,
             timeout_ms=request.timeout_ms,
+            on_valid=changes.record,
         )
     except Refused as refused:
         result.error_code, result.error_message = refused.code, refused.message

@@ -1,4 +1,4 @@
-"""Warns once, in a cluster with Apache Kafka's brokers, what this broker does not do.
+"""Warns once in a cluster with Apache Kafka's brokers, which is not supported yet.
 
 Their registrations look like ours, but they advertise Envelope, which none of our brokers does.
 """
@@ -17,7 +17,6 @@ logger = logging.getLogger(__name__)
 ENVELOPE_KEY: Final = 58
 ASK_TIMEOUT_MS: Final = 10_000
 RETRY_S: Final = 10.0
-NOT_DONE: Final = "quotas of users and client ids are not enforced"
 
 
 async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: int) -> None:
@@ -38,7 +37,7 @@ async def warn_beside_kafka(metadata: MetadataCache, peers: Peers, broker_id: in
                 continue
             if found:
                 logger.warning(
-                    "broker=%d is Apache Kafka's, this one does less: %s", other, NOT_DONE
+                    "broker=%d is Apache Kafka's: a cluster with both is not supported yet", other
                 )
                 return
             asked.add(other)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 class RequestCounts:
     """Of one API, since the broker began. Each only rises; the dispatcher counts."""
 
-    __slots__ = ("count", "received_bytes", "sent_bytes", "total_ms")
+    __slots__ = ("count", "received_bytes", "sent_bytes", "throttled_ms", "total_ms")
 
     def __init__(self) -> None:
         self.count = 0
@@ -15,6 +15,8 @@ class RequestCounts:
         """Of their frames, without the size in front."""
         self.sent_bytes = 0
         """Of the answers, likewise. A Produce with acks=0 has none."""
+        self.throttled_ms = 0
+        """For how long clients had to wait because of quotas, as Kafka's ThrottleTimeMs."""
         self.total_ms = 0
         """From a request's last bytes to its answer, waits included, as Kafka's TotalTimeMs."""
 
@@ -32,4 +34,5 @@ class RequestMetrics(dict[str, RequestCounts]):
             yield "requests", api, counts.count
             yield "request_bytes", api, counts.received_bytes
             yield "response_bytes", api, counts.sent_bytes
+            yield "request_throttle_time_ms", api, counts.throttled_ms
             yield "request_total_time_ms", api, counts.total_ms

@@ -1,6 +1,9 @@
 """What access checks and handlers know of a request beside its message: version and sender."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ..quotas import Usage
 
 
 class Principal(NamedTuple):
@@ -42,9 +45,11 @@ class Client(Protocol):
 class Call:
     """The context of one request."""
 
-    __slots__ = ("client", "client_id", "version")
+    __slots__ = ("client", "client_id", "usage", "version")
 
     def __init__(self, version: int, client_id: str | None, client: Client) -> None:
         self.version = version
         self.client_id = client_id
         self.client = client
+        self.usage: Usage | None = None
+        """What it uses of quotas; None: it is not measured."""

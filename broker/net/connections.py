@@ -57,9 +57,7 @@ class Connections:
         self._rates = node.quotas.creation_rates
         self._accept_again_ms: dict[str, int] = {}
         """By listener, while none may connect because of max.connection.creation.rate."""
-        endpoints = (*config.listener_endpoints, *config.private_endpoints)
-        self._of_brokers = config.broker_listeners.names if len(endpoints) > 1 else frozenset()
-        """Listeners for brokers, separate from those for clients."""
+        self._of_brokers = config.broker_only_listeners
         self.limits_changed()
 
     def __len__(self) -> int:

@@ -6,6 +6,9 @@ has to wait is *parked*: further frames stay unread, as in Kafka. The exception 
 follows Produces waiting for a flush or for the high watermark; their number and size are limited.
 It does not follow a Produce that has not appended yet, else it could overtake that one in the log.
 A connection that closes cancels its parked answers.
+
+A client that exceeds a quota is muted once its answer is sent: nothing more is handled for a while.
+A mute stands at the end of the parked answers, as an answer that is never sent.
 """
 
 import asyncio
@@ -26,7 +29,8 @@ from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
 from ..access import refusal
-from ..handlers import APIS, Api
+from ..handlers import APIS, Api, Need
+from ..quotas import Usage
 from .call import Call, Client, CloseConnection
 from .eager_future import EagerFuture
 
@@ -37,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 CONTROLLED_SHUTDOWN_KEY: Final = 7
+WRITE_TXN_MARKERS_KEY: Final = 27
 HEADER_WITHOUT_CLIENT_BYTES: Final = 8  # of request version 0 only
 PARKED_PRODUCES_MAX: Final = 64
 # The size of their requests. Only a result for each partition is kept, but for a request of many
@@ -75,28 +80,59 @@ class Parked:
 
     __slots__ = (
         "api",
+        "call",
         "came_at_ms",
         "correlation_id",
         "is_kept",
         "response",
         "size_bytes",
         "task",
-        "version",
     )
 
     def __init__(
-        self, api: Api, version: int, correlation_id: int, size_bytes: int, came_at_ms: int
+        self, api: Api, call: Call, correlation_id: int, size_bytes: int, came_at_ms: int
     ) -> None:
         """`size_bytes` is the size of the request."""
         self.api = api
         self.size_bytes = size_bytes
-        self.version = version
+        self.call = call
         self.correlation_id = correlation_id
         self.came_at_ms = came_at_ms
         self.response: Message | None = None
         self.task: asyncio.Future[Message | None] | None = None
         self.is_kept = False
         """Whether it is a Produce that has not appended yet, and has copied its batches."""
+
+
+class Mute(Parked):
+    """The time for which a client is throttled; its answer is None."""
+
+    __slots__ = ("_timer", "_until_ms")
+
+    def __init__(self, api: Api, client: Client) -> None:
+        super().__init__(api, Call(0, None, client), 0, 0, 0)
+        self.is_kept = True  # so no Produce may follow, either
+        self.task = asyncio.get_running_loop().create_future()
+        self._until_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def last_until(self, until_ms: int, now_ms: int) -> None:
+        """Last until then, unless it lasts longer already."""
+        if until_ms > self._until_ms:
+            self.close()
+            self._until_ms = until_ms
+            delay_s = (until_ms - now_ms) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._end)
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> None:
+        assert self.task is not None
+        if not self.task.done():
+            self.task.set_result(None)
 
 
 class Dispatcher:
@@ -131,6 +167,8 @@ class Dispatcher:
 
         Raises: MalformedMessage, CloseConnection: the caller closes the connection.
         """
+        quotas = self._node.quotas
+        usage = Usage(quotas) if quotas.are_set else None
         api_key, version, correlation_id = read_request_start(frame)
         api = APIS.get(api_key)
         if api is None:
@@ -149,6 +187,9 @@ class Dispatcher:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         call, node = Call(version, client_id, self._client), self._node
+        if usage is not None and self._is_measured(api):
+            usage.identify(self._client.principal.name, client_id, len(frame))
+            call.usage = usage
         came_at_ms = self._client.active_ms
         counts = node.metrics.requests[api.name]
         counts.count += 1
@@ -160,22 +201,28 @@ class Dispatcher:
         finally:
             request.release()
         if answer is None:
+            if call.usage is not None:
+                self._throttle(api, call, None)
             return
+        if isinstance(answer, Message) and not self.parked:
+            self._send(api, call, correlation_id, answer, came_at_ms)
+            return
+        if call.usage is not None:
+            call.usage.pause()
+        parked = Parked(api, call, correlation_id, len(frame), came_at_ms)
         if isinstance(answer, Message):
-            if not self.parked:
-                self._send(api, version, correlation_id, answer, came_at_ms)
-                return
-            parked = Parked(api, version, correlation_id, len(frame), came_at_ms)
             parked.response = answer
             self._owe(parked)
         else:
-            self._park(answer, Parked(api, version, correlation_id, len(frame), came_at_ms))
+            self._park(answer, parked)
 
     def close(self) -> None:
         """Cancel the parked answers, as the connection is closed."""
         parked, self.parked = self.parked, deque()
         self._parked_bytes = 0
         for answer in parked:
+            if isinstance(answer, Mute):
+                answer.close()
             task = answer.task
             if task is not None and not task.cancel() and not task.cancelled():
                 answer.response = None if task.exception() else task.result()
@@ -236,13 +283,20 @@ class Dispatcher:
     def _send_parked(self, parked: Parked) -> None:
         self._parked_bytes -= parked.size_bytes
         response = parked.response if parked.task is None else parked.task.result()
-        if response is None:  # a Produce with acks=0
-            return
-        self._send(parked.api, parked.version, parked.correlation_id, response, parked.came_at_ms)
+        api, call = parked.api, parked.call
+        if call.usage is not None:
+            call.usage.resume()
+        if response is not None:
+            self._send(api, call, parked.correlation_id, response, parked.came_at_ms)
+        elif call.usage is not None:  # a Produce with acks=0
+            self._throttle(api, call, None)
 
     def _send(
-        self, api: Api, version: int, correlation_id: int, response: Message, came_at_ms: int
+        self, api: Api, call: Call, correlation_id: int, response: Message, came_at_ms: int
     ) -> None:
+        version, usage = call.version, call.usage
+        if usage is not None:
+            self._throttle(api, call, response)
         flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
         node = self._node
@@ -250,6 +304,39 @@ class Dispatcher:
         counts.sent_bytes += FRAME_SIZE.unpack_from(out)[0]
         counts.total_ms += node.clock.now_ms() - came_at_ms
         self._client.send(out)
+        if usage is not None:
+            usage.sent()
+
+    def _is_measured(self, api: Api) -> bool:
+        """Whether quotas apply: not to requests between brokers."""
+        if api.need is Need.BROKER or api.key == WRITE_TXN_MARKERS_KEY:
+            return False
+        return self._client.listener_name not in self._node.quotas.exempt_listeners
+
+    def _throttle(self, api: Api, call: Call, response: Message | None) -> None:
+        """Settle what a request has used; if it is too much, tell the client and mute it."""
+        assert call.usage is not None
+        throttle_ms = call.usage.settle(
+            is_produce=api.key == PRODUCE_KEY, is_answered=response is not None
+        )
+        # A handler may have throttled its request already.
+        throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
+        if throttle_ms <= 0:
+            return
+        if response is not None:
+            setattr(response, "throttle_time_ms", throttle_ms)  # noqa: B010 - every answer has it
+        self._node.metrics.requests[api.name].throttled_ms += throttle_ms
+        self._mute(api, throttle_ms)
+
+    def _mute(self, api: Api, throttle_ms: int) -> None:
+        last = self.parked[-1] if self.parked else None
+        if not isinstance(last, Mute) or self._is_ready(last):
+            last = Mute(api, self._client)
+            assert last.task is not None
+            last.task.add_done_callback(self._on_answer)
+            self._owe(last)
+        now_ms = self._node.clock.now_ms()
+        last.last_until(now_ms + throttle_ms, now_ms)
 
     def _serves_v2(self, api: Api, version: int) -> bool:
         """Whether a version that belongs to version 2 of transactions is served."""
@@ -263,4 +350,5 @@ class Dispatcher:
         own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
         code = ErrorCode.UNSUPPORTED_VERSION
         response = ApiVersionsResponse(error_code=code, api_keys=[own])
-        self._send(api, 0, correlation_id, response, self._client.active_ms)
+        call = Call(0, None, self._client)
+        self._send(api, call, correlation_id, response, self._client.active_ms)

@@ -57,10 +57,6 @@ LIMITS: Final[tuple[Setting[Value], ...]] = (
         "Show that rule all configs, not only the changed ones."),
     Setting("connection.failed.authentication.delay.ms", INT, 100,
         "Wait this long before a connection that failed to log in is closed.", at_least=0),
-    Setting("controller.quota.window.num", INT, 11,
-        "Samples kept for quotas on changes of topics.", at_least=1),
-    Setting("controller.quota.window.size.seconds", INT, 1,
-        "Length of one such sample.", at_least=1),
     Setting("telemetry.max.bytes", INT, 1_048_576,
         "The largest push of metrics from a client.", at_least=1),
 )

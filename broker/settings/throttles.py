@@ -51,6 +51,20 @@ class ThrottleSettings:
         "of the rates of new connections.",
         at_least=1,
     )
+    controller_quota_window_num = Setting(
+        "controller.quota.window.num",
+        INT,
+        11,
+        "Samples for which a client may save up its controller_mutation_rate.",
+        at_least=1,
+    )
+    controller_quota_window_size_seconds = Setting(
+        "controller.quota.window.size.seconds",
+        INT,
+        1,
+        "Length of one such sample.",
+        at_least=1,
+    )
     replication_quota_window_num = Setting(
         "replication.quota.window.num",
         INT,

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from odradek.broker.config import Config
 from odradek.broker.handlers import Answer, Api
 from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net import dispatcher as module
@@ -14,6 +15,8 @@ from odradek.broker.net.call import ANONYMOUS, Call, CloseConnection
 from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.net.eager_future import EagerFuture
 from odradek.broker.node import Node
+from odradek.broker.quotas import Quotas
+from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
 from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse
 from odradek.protocol.messages.k01_fetch import (
@@ -91,14 +94,21 @@ class LateAnswer(EagerFuture[Message]):
 class Conversation:
     """A dispatcher whose requests are answered as the test says."""
 
+    apis: dict[int, Api]
+
     def __init__(self) -> None:
         self.client = FakeClient()
         self.answers: list[Answer | Exception] = []
         self.requests: list[Message] = []
-        self.metrics, self.now_ms = Metrics(), 0
+        self.metrics, self.now_ms, self.now_ns = Metrics(), 0, 0
         clock = SimpleNamespace(now_ms=lambda: self.now_ms)
         config = SimpleNamespace(odradek_transaction_version=0)
-        node = SimpleNamespace(metrics=self.metrics, clock=clock, config=config)
+        self.quotas = Quotas(
+            Config(),
+            cast(Runtime, SimpleNamespace(clock=clock, loop_ns=lambda: self.now_ns)),
+            exempt_listeners=frozenset({"BROKERS"}),
+        )
+        node = SimpleNamespace(metrics=self.metrics, clock=clock, config=config, quotas=self.quotas)
         self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close
         self.correlation_id = 0
@@ -139,7 +149,8 @@ def conversation(monkeypatch: pytest.MonkeyPatch) -> Conversation:
     ]
     for api in apis:
         api.handle = made.handle
-    monkeypatch.setattr(module, "APIS", {api.key: api for api in apis})
+    made.apis = {api.key: api for api in apis}
+    monkeypatch.setattr(module, "APIS", made.apis)
     return made
 
 
