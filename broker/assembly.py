@@ -11,6 +11,7 @@ from odradek.protocol.schema import Message
 
 from .administration.client_quotas import ClientQuotas
 from .administration.dynamic_configs import DynamicConfigs
+from .administration.scram_users import ScramUsers
 from .administration.topics import Topics
 from .cluster.controller import ClusterController
 from .cluster.links import BrokerLinks
@@ -79,6 +80,7 @@ def assemble(
         topics=topics,
         dynamic_configs=dynamic_configs,
         client_quotas=ClientQuotas(session),
+        scram_users=ScramUsers(session, dynamic_configs),
         groups=groups,
         transactions=transactions,
         verifier=Verifier(local, tasks, peers, transactions, call_node),

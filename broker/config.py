@@ -42,6 +42,7 @@ from .settings.groups import check_group_settings
 from .settings.interbroker import DEFAULTS_WITH_ZOOKEEPER, check_broker_id
 from .settings.properties import parse_properties
 from .settings.replication import check_replication_settings
+from .settings.sasl import ListenerSasl, sasl_listener_setting
 from .settings.tls import ListenerTls, listener_setting
 from .settings.topic_config import (
     RETENTION_MS,
@@ -125,15 +126,19 @@ class Config(BrokerSettings):
         self.warnings = tuple(warnings)
 
     def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
-        """A warning for each setting of a listener that does not exist, or has no TLS."""
+        """A warning for each setting of a listener that does not exist, or has no TLS or SASL."""
         lines = []
         served = {end.name for end in self.listener_endpoints}
         for name in static:
-            found = listener_setting(name)
+            found, of = listener_setting(name), "SSL"
+            if found is None:
+                found, of = sasl_listener_setting(name), "SASL"
             if found is None:
                 continue
-            if found[0] not in served or self.security_protocols[found[0]] != "SSL":
-                lines.append(f"setting {name} has no effect: {found[0]} is not a listener with SSL")
+            if found[0] not in served or of not in self.security_protocols[found[0]]:
+                lines.append(
+                    f"setting {name} has no effect: {found[0]} is not a listener with {of}"
+                )
         return lines
 
     def _use(self, layers: Layers) -> None:
@@ -152,11 +157,15 @@ class Config(BrokerSettings):
         if setting is not None:
             static[name] = setting.parse(text, origin)
             return
-        of_listener = listener_setting(name)
+        of_listener = listener_setting(name) or sasl_listener_setting(name)
         if of_listener is not None:
             setting = copy(of_listener[1])
             setting.name = name  # for error messages
             static[name] = setting.parse(text, origin)
+            if setting.refused_because:
+                raise ConfigError(
+                    f"{name}={text} is not built yet, and without it {setting.refused_because}"
+                )
             return
         from .settings.known import (  # many settings, rarely needed
             UNBUILT,
@@ -239,9 +248,24 @@ class Config(BrokerSettings):
 
     def listener_tls(self, listener_name: str) -> ListenerTls | None:
         """The settings of TLS of a listener; None if it does not use TLS."""
-        if self.security_protocols.get(listener_name) != "SSL":
+        protocol = self.security_protocols.get(listener_name, "")
+        if not protocol.endswith("SSL"):
             return None
-        return ListenerTls(listener_name, self._given)
+        has_sasl = self.has_sasl(listener_name)
+        return ListenerTls(listener_name, self._given, has_sasl=has_sasl)
+
+    def has_sasl(self, listener_name: str) -> bool:
+        """Whether clients of a listener must log in."""
+        return self.security_protocols.get(listener_name, "").startswith("SASL_")
+
+    def listener_sasl(self, listener_name: str) -> ListenerSasl | None:
+        """The settings of SASL of a listener; None if it does not use SASL.
+
+        They are those of the start: no admin client decides who may log in.
+        """
+        if not self.has_sasl(listener_name):
+            return None
+        return ListenerSasl(listener_name, self.layers.static)
 
     def _all_data_dirs(self) -> tuple[str, ...]:
         name = "log.dir" if self.log_dirs is None else "log.dirs"

@@ -11,6 +11,7 @@ from .partitions.replicas import Replicas
 from .quotas import Quotas
 from .replication.throttles import Throttles
 from .runtime import Runtime
+from .sasl.credentials import ScramUsers
 
 
 class LocalBroker:
@@ -26,6 +27,7 @@ class LocalBroker:
         metadata: MetadataCache,
         metrics: Metrics,
         replicas: Replicas,
+        scram_users: ScramUsers,
     ) -> None:
         self.config = config
         self.runtime = runtime
@@ -38,6 +40,8 @@ class LocalBroker:
         self.metadata = metadata
         self.metrics = metrics
         self.replicas = replicas
+        self.scram_users = scram_users
+        """The SCRAM users, as this broker knows them."""
         self.throttles = Throttles(config, runtime.clock)
         self.quotas = Quotas(
             config,

@@ -15,6 +15,7 @@ from .tasks import TaskSupervisor
 if TYPE_CHECKING:
     from .administration.client_quotas import ClientQuotas
     from .administration.dynamic_configs import DynamicConfigs
+    from .administration.scram_users import ScramUsers
     from .administration.topics import Topics
     from .cluster.controller import ClusterController
     from .groups.coordinator import GroupCoordinator
@@ -35,6 +36,7 @@ class Node:
         topics: "Topics",
         dynamic_configs: "DynamicConfigs",
         client_quotas: "ClientQuotas",
+        scram_users: "ScramUsers",
         groups: "GroupCoordinator",
         transactions: "TransactionCoordinator",
         verifier: "Verifier",
@@ -61,6 +63,7 @@ class Node:
         self.topics = topics
         self.dynamic_configs = dynamic_configs
         self.client_quotas = client_quotas
+        self.scram_users = scram_users
         self.groups = groups
         self.transactions = transactions
         self.verifier = verifier

@@ -25,6 +25,8 @@ OFFLOAD_THREADS_MAX = 4
 WRITE_THREADS_MAX = 4
 COMPRESS_THREADS_MAX = max(1, (os.cpu_count() or 2) // 2)
 
+unguessable_bits = random.SystemRandom().getrandbits
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -107,6 +109,8 @@ class Runtime:
     clock: Clock
     offload: Offload
     random: random.Random
+    random_bits: Callable[[int], int] = unguessable_bits
+    """`random_bits(n)`: a number of n bits that nobody can guess."""
     files: "FileSystem"
     jobs: "Jobs"
     store_offload: Offload | None = None

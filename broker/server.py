@@ -55,9 +55,11 @@ from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
 from .peers.security import load_securities
 from .runtime import Runtime
+from .sasl.credentials import ScramUsers
 from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
+    from .sasl.login import Offer
     from .tls.context import Tls
 
 logger = logging.getLogger(__name__)
@@ -105,6 +107,7 @@ class Broker:
         self._has_retired = False
         self._portable = portable
         self._recovery_bar = recovery_bar
+        self._scram_users = ScramUsers()
         self._stack = AsyncExitStack()
         self._failed: asyncio.Future[str] | None = None
 
@@ -212,6 +215,7 @@ class Broker:
             runtime.random.randbytes,
             is_own_store=self.config.zookeeper_connect is None,
         )
+        self._offers = self._make_offers(cluster_id)
         log_dirs.identify(self.broker_id, cluster_id)
         config_of = await self._log_configs(session)
         recovery = Recovery(
@@ -296,6 +300,7 @@ class Broker:
             metadata=MetadataCache(cluster_id),
             metrics=metrics,
             replicas=replicas,
+            scram_users=self._scram_users,
         )
         node, self._member = assemble(local, session, tasks, self._securities)
         self._stack.callback(node.loggers.reset_all)
@@ -308,7 +313,9 @@ class Broker:
         return node
 
     async def _bind(self, node: Node) -> list[Listener]:
-        connections = self._connections = Connections(self.config, self._runtime, node)
+        connections = self._connections = Connections(
+            self.config, self._runtime, node, self._offers
+        )
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
@@ -332,6 +339,18 @@ class Broker:
             return TlsListener(connections, endpoint, self.config, tls)
         kind = StreamListener if self._portable else PlainListener
         return kind(connections, endpoint, self.config)
+
+    def _make_offers(self, cluster_id: str) -> "dict[str, Offer]":
+        """How clients log in, by the listeners on which they must.  Raises: ConfigError."""
+        made = {}
+        for endpoint in self.config.listener_endpoints:
+            given = self.config.listener_sasl(endpoint.name)
+            if given is not None:
+                from .sasl.offers import Secrets, make_offer
+
+                secrets = Secrets(cluster_id.encode(), self._runtime.random_bits)
+                made[endpoint.name] = make_offer(given, self._scram_users, secrets)
+        return made
 
     def _load_certificates(self) -> "dict[str, Tls]":
         """The TLS of the listeners that use it, by their names.  Raises: ConfigError."""
@@ -363,6 +382,7 @@ class Broker:
         self._tasks.spawn(checkpoints, "write checkpoints")
         await self._member.register(registration)
         await node.dynamic_configs.load_quotas()
+        await node.dynamic_configs.load_scram_users()
         for listener in listeners:
             await listener.accept()
 

@@ -30,7 +30,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
-from ..core.client_quotas import FOLDERS, entity_of, quotas_in
+from ..core.client_quotas import FOLDERS, decode_name, entity_of, quotas_in
 from ..groups.settings import usable_group_configs
 from ..member.membership import make_path
 from .client_quotas import ClientQuotas
@@ -115,6 +115,16 @@ class DynamicConfigs:
         entries = [entry async for entry in ClientQuotas(self._session).all()]
         self._local.quotas.replace(entries)
 
+    async def load_scram_users(self) -> None:
+        """Read all users that can log in; `run` follows later changes."""
+        try:
+            nodes = await self._session.children("/config/users")
+        except NoNode:
+            nodes = []
+        self._local.scram_users.keep_only([decode_name(node) for node in nodes])
+        for node in nodes:
+            self._apply_scram_user(node, await read_config(self._session, f"/config/users/{node}"))
+
     async def renew(self) -> None:
         """Have `run` read and watch everything again, in a new session.
 
@@ -126,6 +136,7 @@ class DynamicConfigs:
     async def _reload(self) -> None:
         await self.load()
         await self.load_quotas()
+        await self.load_scram_users()
         for topic in sorted({topic for topic, _ in self._local.replicas.partitions}):
             await self._apply(f"topics/{topic}")
 
@@ -227,6 +238,8 @@ class DynamicConfigs:
             self._apply_broker(cluster=texts)
         elif kind == "brokers" and name == str(self._broker_id):
             self._apply_broker(own=texts)
+        if kind == "users":
+            self._apply_scram_user(name, texts)
         return texts
 
     def _apply_broker(self, **layer: Texts) -> None:
@@ -249,6 +262,13 @@ class DynamicConfigs:
             quotas = quotas_in(texts, entity)
             self._local.quotas.change(entity, quotas)
             logger.info("client quotas changed entity=%s %s", entity_path, quotas)
+
+    def _apply_scram_user(self, name: str, texts: Texts) -> None:
+        user = decode_name(name)
+        if user is None or "/" in name:  # the default, or one of the user's clients
+            return
+        if self._local.scram_users.apply(user, texts):
+            logger.info("scram user changed user=%.200r", user)
 
     def _apply_group(self, group_id: str, texts: Texts) -> None:
         texts = usable_group_configs(texts, self._local.config)

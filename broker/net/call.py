@@ -17,7 +17,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The principal of a client that has shown no certificate."""
+"""The principal of a client that has neither shown a certificate nor logged in."""
 
 
 class CloseConnection(Exception):

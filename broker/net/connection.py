@@ -21,11 +21,12 @@ from odradek.protocol.primitives import Writer
 from odradek.storage.log.span import Span
 
 from .call import ANONYMOUS, CloseConnection
-from .dispatcher import Dispatcher
 from .receive import FrameBuffer
 
 if TYPE_CHECKING:
+    from .authenticator import Authenticator
     from .connections import Connections
+    from .dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,8 @@ class Connection(ABC):
         """Whether answers may be held back because more follow immediately."""
         self.active_ms = connections.clock.now_ms()
         self.frames = FrameBuffer(connections.budget, connections.frame_bytes_max)
-        self.dispatcher = Dispatcher(connections.node, self)
+        self.dispatcher: Dispatcher | Authenticator = connections.dispatcher_for(self)
+        """An `Authenticator` as long as the client must log in."""
 
     def note_software(self, software: str) -> None:
         """Note the software name that the client has given, for the log."""
@@ -208,10 +210,11 @@ class Connection(ABC):
         self.close("")
 
     def _handle_frames(self) -> None:
-        frames, dispatcher = self.frames, self.dispatcher
+        frames = self.frames
         self.is_gathering = True
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
+                dispatcher = self.dispatcher  # another one after a login
                 with frame:
                     if dispatcher.parked and not dispatcher.may_follow(frame):
                         return

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.log.span import Span
@@ -16,6 +16,7 @@ from ..metrics.counters import CONNECTIONS_DELAYED, CONNECTIONS_REFUSED_BY_QUOTA
 from ..runtime import Clock, Runtime
 from ..settings.declaration import INT32_MAX
 from .connection import Connection
+from .dispatcher import Dispatcher
 from .endpoints import PRIVATE
 from .held import Held
 from .receive import ReceiveBudget
@@ -23,18 +24,28 @@ from .turns import Turns
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..sasl.login import Offer
+    from .authenticator import Authenticator
 
 logger = logging.getLogger(__name__)
 
 SWEEP_MS: Final = 1000
 CLOSE_LINES_PER_SWEEP_MAX: Final = 20
+_NO_OFFERS: Final[Mapping[str, "Offer"]] = {}
 _NO_PROBE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 class Connections:
     """The registry of open connections, and the limits that apply to all of them."""
 
-    def __init__(self, config: Config, runtime: Runtime, node: "Node") -> None:
+    def __init__(
+        self,
+        config: Config,
+        runtime: Runtime,
+        node: "Node",
+        offers: "Mapping[str, Offer]" = _NO_OFFERS,
+    ) -> None:
+        """`offers`: how clients log in, by the names of the listeners on which they must."""
         self.node = node
         self.clock: Clock = runtime.clock
         self.frame_bytes_max: int = config.socket_request_max_bytes
@@ -57,6 +68,9 @@ class Connections:
         self._rates = node.quotas.creation_rates
         self._accept_again_ms: dict[str, int] = {}
         """By listener, while none may connect because of max.connection.creation.rate."""
+        self.login_timeout_ms: int = config.odradek_authentication_timeout_ms
+        self.failed_login_delay_ms: int = config.connection_failed_authentication_delay_ms
+        self._offers = offers
         self._of_brokers = config.broker_only_listeners
         self.limits_changed()
 
@@ -152,6 +166,15 @@ class Connections:
             self._close_idlest()
         self.limits_changed()
 
+    def dispatcher_for(self, connection: Connection) -> "Dispatcher | Authenticator":
+        """What handles the requests of a new connection: where clients must log in, only that."""
+        if not self._config.has_sasl(connection.listener_name):
+            return Dispatcher(self.node, connection)
+        from .authenticator import Authenticator
+
+        offer = self._offers[connection.listener_name]
+        return Authenticator(self, connection, offer, self.node)
+
     def limits_changed(self) -> None:
         """Take note that the number of connections or the limit has changed."""
         if self._is_full:
@@ -199,6 +222,19 @@ class Connections:
         """Log one line for a client that could not connect; the number of lines is limited."""
         self._log_limited(
             "handshake failed peer=%s listener=%s reason=%s", host, listener_name, reason
+        )
+
+    def log_refused_login(
+        self, connection: Connection, *, mechanism: str, user: str, reason: str
+    ) -> None:
+        """Log one line for a client that may not log in; the number of lines is limited."""
+        self._log_limited(
+            "authentication refused peer=%s listener=%s mechanism=%.50r user=%.200r reason=%s",
+            connection.host,
+            connection.listener_name,
+            mechanism,
+            user,
+            reason,
         )
 
     def _log_limited(self, line: str, *values: object) -> None:

@@ -176,7 +176,7 @@ class Dispatcher:
         if not api.first <= version <= api.last and not self._serves_v2(api, version):
             if api_key == API_VERSIONS_KEY:
                 self._node.metrics.requests[api.name].count += 1
-                self._answer_unknown_api_versions(api, correlation_id)
+                self.answer_unknown_api_versions(api, correlation_id)
                 return
             raise UnsupportedVersion(f"{api.name} v{version}")
         if api_key != PRODUCE_KEY and len(frame) > CONTROL_FRAME_BYTES_MAX:
@@ -205,7 +205,7 @@ class Dispatcher:
                 self._throttle(api, call, None)
             return
         if isinstance(answer, Message) and not self.parked:
-            self._send(api, call, correlation_id, answer, came_at_ms)
+            self.send(api, call, correlation_id, answer, came_at_ms)
             return
         if call.usage is not None:
             call.usage.pause()
@@ -287,13 +287,14 @@ class Dispatcher:
         if call.usage is not None:
             call.usage.resume()
         if response is not None:
-            self._send(api, call, parked.correlation_id, response, parked.came_at_ms)
+            self.send(api, call, parked.correlation_id, response, parked.came_at_ms)
         elif call.usage is not None:  # a Produce with acks=0
             self._throttle(api, call, None)
 
-    def _send(
+    def send(
         self, api: Api, call: Call, correlation_id: int, response: Message, came_at_ms: int
     ) -> None:
+        """Send the answer to a request that came at `came_at_ms`, and count both."""
         version, usage = call.version, call.usage
         if usage is not None:
             self._throttle(api, call, response)
@@ -343,7 +344,7 @@ class Dispatcher:
         last = api.last_with(self._node.config.odradek_transaction_version)
         return api.last < version <= last
 
-    def _answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
+    def answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
         """Tell a client newer than this broker, in v0, which versions of this API it may use."""
         from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 
@@ -351,4 +352,4 @@ class Dispatcher:
         code = ErrorCode.UNSUPPORTED_VERSION
         response = ApiVersionsResponse(error_code=code, api_keys=[own])
         call = Call(0, None, self._client)
-        self._send(api, call, correlation_id, response, self._client.active_ms)
+        self.send(api, call, correlation_id, response, self._client.active_ms)

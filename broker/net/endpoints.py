@@ -11,7 +11,6 @@ _LISTENER: Final = re.compile(
 )
 _WILDCARDS: Final = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_BUILT: Final = ("PLAINTEXT", "SSL")
 
 
 class Endpoint(NamedTuple):
@@ -85,11 +84,6 @@ def check_listeners(
                 f"the listener {endpoint.name} has no security protocol: add "
                 f"{endpoint.name}:PLAINTEXT to listener.security.protocol.map"
             )
-        if protocol not in _BUILT:
-            raise ConfigError(
-                f"the listener {endpoint} cannot be opened: {protocol} is not built yet, only "
-                f"{' and '.join(_BUILT)} are"
-            )
     ports = [endpoint.port for endpoint in listeners if endpoint.port != 0]
     if len(set(ports)) != len(ports):
         raise ConfigError("listeners must not name a port twice")
@@ -154,7 +148,7 @@ def choose_broker_listeners(
     names = [endpoint.name for endpoint in advertised]
     chosen = (inter_broker or security_protocol or "PLAINTEXT").strip().upper()
     is_chosen = inter_broker is not None or security_protocol is not None
-    if is_alone and not is_chosen and all(protocols[name] == "SSL" for name in names):
+    if is_alone and not is_chosen and all(protocols[name] != "PLAINTEXT" for name in names):
         chosen = names[0]
     if inter_broker is not None and chosen not in protocols:
         raise ConfigError(

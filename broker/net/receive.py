@@ -98,11 +98,12 @@ class FrameBuffer:
     `make_room` makes room for the next piece.
     """
 
-    __slots__ = ("_budget", "_data", "_end", "_frame_bytes_max", "_frame_end", "_own", "_start")
+    __slots__ = ("_budget", "_data", "_end", "_frame_end", "_own", "_start", "frame_bytes_max")
 
     def __init__(self, budget: ReceiveBudget, frame_bytes_max: int) -> None:
         self._budget = budget
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
+        """The largest frame; a connection that announces a larger one must be closed."""
         self._own: bytearray | None = None
         self._data = budget.scratch
         self._start = self._end = self._frame_end = 0
@@ -135,7 +136,7 @@ class FrameBuffer:
         body = self._start + FRAME_SIZE.size
         if body > self._end:
             return None
-        end = body + frame_size(self._data, self._start, self._frame_bytes_max)
+        end = body + frame_size(self._data, self._start, self.frame_bytes_max)
         if end > self._end:
             return None
         self._frame_end = end
@@ -181,7 +182,7 @@ class FrameBuffer:
             own[:left] = bytes(self._data[self._start : self._end])
             self._start, self._end = 0, left
             return True
-        needed = FRAME_SIZE.size + frame_size(self._data, 0, self._frame_bytes_max)
+        needed = FRAME_SIZE.size + frame_size(self._data, 0, self.frame_bytes_max)
         grown = self._budget.exchange(own, max(left + _BUFFER_BYTES_MIN, min(2 * left, needed)))
         if grown is None:
             return False

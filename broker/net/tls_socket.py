@@ -133,7 +133,9 @@ class TlsConnection(PlainConnection):
 
     def _principal(self) -> Principal:
         certificate = self._session.certificate
-        return Principal("User", self._tls.user(certificate)) if certificate else ANONYMOUS
+        if not certificate or not self._tls.names_clients:
+            return ANONYMOUS
+        return Principal("User", self._tls.user(certificate))
 
     def _refuse(self, reason: str) -> None:
         """Log why the handshake fails, and hang up."""

@@ -11,6 +11,7 @@ from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .replication import ReplicationSettings
+from .sasl import SaslSettings
 from .throttles import ThrottleSettings
 from .tls import TlsSettings
 from .transactions import TransactionSettings
@@ -88,6 +89,7 @@ class OdradekSettings:
 class BrokerSettings(
     ListenerSettings,
     TlsSettings,
+    SaslSettings,
     TopicDefaultSettings,
     LogSettings,
     RetentionSettings,

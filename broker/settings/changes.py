@@ -16,6 +16,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from .declaration import LIST, ConfigError, NotBuilt, Setting, Value, text_of
 from .described import Declared, Layers
+from .sasl import SASL_SETTINGS
 from .tls import TLS_SETTINGS
 from .topic_config import TOPIC_SETTINGS, broker_value, check_compaction_lags
 from .topic_declaration import BUILT, TopicSetting
@@ -24,7 +25,13 @@ Texts = Mapping[str, str]
 
 _NAMES_SHOWN_MAX: Final = 10
 FIXED: Final = frozenset(
-    {"listeners", "advertised.listeners", "listener.security.protocol.map", *TLS_SETTINGS}
+    {
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        *TLS_SETTINGS,
+        *SASL_SETTINGS,
+    }
 )
 """Kafka can change these at run time; here that still requires a restart."""
 

@@ -41,8 +41,7 @@ class ListenerSettings:
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name, as NAME:PROTOCOL with commas. Only "
-        "PLAINTEXT is supported so far.",
+        "The security protocol of each listener name, as NAME:PROTOCOL with commas.",
     )
     connections_max_idle_ms = Setting(
         "connections.max.idle.ms",

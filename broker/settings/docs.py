@@ -15,6 +15,7 @@ from .groups import GROUP_CONFIGS
 from .known import CHANGEABLE
 from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
 from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
+from .sasl import SaslSettings
 from .security import AUTHORIZATION, SASL, SSL
 from .tls import TlsSettings
 from .topic_config import TOPIC_SETTINGS
@@ -71,6 +72,24 @@ private key. JKS is refused with the command that converts it. A broker connects
 with the stores of its own listener for brokers, as Kafka does.
 """
 
+_SASL: Final = """\
+Clients of a listener with the security protocol SASL_PLAINTEXT or SASL_SSL must log in. Before
+that, they can ask for nothing but ApiVersions. The name by which a client has logged in is its
+principal: `User:alice`. With SASL_PLAINTEXT, the network sees the passwords of PLAIN: use SASL_SSL.
+
+- `sasl.enabled.mechanisms`, `sasl.server.max.receive.size` and `connections.max.reauth.ms` can have
+  the prefix `listener.name.<listener>.` (in small letters), for one listener.
+- `listener.name.<listener>.<mechanism>.sasl.jaas.config` (in small letters) names the users of
+  PLAIN: `org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`.
+  SCRAM needs no such setting.
+- Users of SCRAM are stored as Kafka stores them. `kafka-configs --entity-type users` and other
+  clients with AlterUserScramCredentials add and delete them while the broker runs.
+
+These settings are read at the start, from the properties file, the environment or the command line.
+No admin client can change them. Not built: GSSAPI, OAUTHBEARER, delegation tokens, and logins
+between brokers, so that brokers of a cluster need a listener with PLAINTEXT among them.
+"""
+
 _TOPICS: Final = """\
 ## Topics
 
@@ -100,6 +119,7 @@ DescribeConfigs shows these settings too, as Kafka does.
 _GROUP_TITLES: Final = (
     "Listeners and connections",
     "TLS",
+    "SASL",
     "New topics and their defaults",
     "Data directories and logs",
     "Retention",
@@ -145,14 +165,17 @@ def configuration_markdown() -> str:
     parts = [_INTRODUCTION, _contents(), _RUNNING]
     for title, group in zip(_GROUP_TITLES, GROUPS, strict=True):
         parts.append(f"## {title}\n")
-        if group is TlsSettings:
-            parts.append(_TLS)
+        if group in _TEXTS:
+            parts.append(_TEXTS[group])
         parts.append(_table(declared_in(group).values()))
     parts += [_TOPICS, _topic_table(TOPIC_SETTINGS.values())]
     parts += [_GROUPS_OF_THEIR_OWN, _table(GROUP_CONFIGS.values()), _UNBUILT]
     for title, settings in _UNBUILT_TITLES:
         parts += [f"### {title}\n", _table(settings)]
     return "\n".join(parts)
+
+
+_TEXTS: Final[dict[type, str]] = {TlsSettings: _TLS, SaslSettings: _SASL}
 
 
 def _contents() -> str:

@@ -55,8 +55,6 @@ LIMITS: Final[tuple[Setting[Value], ...]] = (
         refused_because="configs would be changed without that rule"),
     Setting("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False,
         "Show that rule all configs, not only the changed ones."),
-    Setting("connection.failed.authentication.delay.ms", INT, 100,
-        "Wait this long before a connection that failed to log in is closed.", at_least=0),
     Setting("telemetry.max.bytes", INT, 1_048_576,
         "The largest push of metrics from a client.", at_least=1),
 )

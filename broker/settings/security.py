@@ -1,7 +1,7 @@
 """Kafka's settings of SASL, tokens, authorization and some of TLS that are not built yet.
 
 An authorizer prevents the start, as running without it would allow access that the owner meant to
-deny. A listener with SASL is refused where listeners are parsed.
+deny.
 """
 
 from typing import Final
@@ -29,8 +29,6 @@ AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
     Setting("principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "How to name whoever logged in."),
-    Setting("connections.max.reauth.ms", LONG, 0,
-        "How long a login lasts before the client must log in again; 0: for ever."),
     Setting("delegation.token.secret.key", PASSWORD.or_none, None,
         "The key with which delegation tokens are made; the same on all brokers."),
     Setting("delegation.token.master.key", PASSWORD.or_none, None,
@@ -75,22 +73,17 @@ SSL: Final[tuple[Setting[Value], ...]] = (
 )
 
 SASL: Final[tuple[Setting[Value], ...]] = (
-    Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
-        "The ways to log in that are offered."),
     Setting("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI",
         "How brokers log in to each other."),
-    Setting("sasl.jaas.config", PASSWORD.or_none, None,
-        "Who may log in and as whom brokers do, as a JAAS line."),
     Setting("sasl.server.callback.handler.class", CLASS.or_none, None,
-        "A Java class that checks logins."),
+        "A Java class that checks logins.",
+        refused_because="logins would be checked in another way"),
     Setting("sasl.client.callback.handler.class", CLASS.or_none, None,
         "A Java class that answers for the broker's own logins."),
     Setting("sasl.login.class", CLASS.or_none, None,
         "A Java class that performs the broker's own logins."),
     Setting("sasl.login.callback.handler.class", CLASS.or_none, None,
         "A Java class that gives the secrets for that."),
-    Setting("sasl.server.max.receive.size", INT, 524_288,
-        "The longest message of a client before it has logged in."),
     Setting("sasl.login.connect.timeout.ms", INT.or_none, None,
         "How long to wait for a connection to an identity provider."),
     Setting("sasl.login.read.timeout.ms", INT.or_none, None,

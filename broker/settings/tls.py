@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from .declaration import LIST, PASSWORD, STRING, Setting, Value, declared_in
 
+CLIENT_AUTH: Final = "ssl.client.auth"
 _PREFIX: Final = "listener.name."
 
 
@@ -91,7 +92,8 @@ class TlsSettings:
         "ssl.client.auth",
         STRING,
         "none",
-        "Whether clients must, may or need not show a certificate. Its subject becomes their name.",
+        "Whether clients must, may or need not show a certificate. Its subject becomes their name, "
+        "unless they log in: then only the setting of a single listener has an effect.",
         choices=("required", "requested", "none"),
     )
     ssl_enabled_protocols = Setting(
@@ -140,13 +142,20 @@ def listener_setting(name: str) -> tuple[str, Setting[Value]] | None:
 class ListenerTls:
     """The settings of TLS of one listener: its own, or else those of all listeners."""
 
-    def __init__(self, listener_name: str, given: Mapping[str, Value]) -> None:
+    def __init__(
+        self, listener_name: str, given: Mapping[str, Value], *, has_sasl: bool = False
+    ) -> None:
         self.listener_name = listener_name
+        self.has_sasl = has_sasl
+        """Whether clients get their names by logging in; then only the listener's own setting asks
+        them for certificates, too (KIP-684)."""
         self._prefix = f"{_PREFIX}{listener_name.lower()}."
         self._given = given
 
     def __getitem__(self, name: str) -> Any:
         """The value of a setting by Kafka's name without the prefix."""
+        if self.has_sasl and name == CLIENT_AUTH and self.name_of(name) == name:
+            return TLS_SETTINGS[name].default
         return self._given.get(self.name_of(name), TLS_SETTINGS[name].default)
 
     def name_of(self, name: str) -> str:

@@ -27,6 +27,8 @@ class Tls(NamedTuple):
 
     context: ssl.SSLContext
     rules: MappingRules
+    names_clients: bool = True
+    """Whether clients get their names from their certificates."""
 
     def user(self, certificate: bytes) -> str:
         """The user with this certificate, in DER.  Raises: BadDer, NoRuleFits."""
@@ -50,7 +52,7 @@ def make_tls(given: ListenerTls) -> Tls:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = _VERIFICATION[wanted]
     try:
-        return Tls(context, MappingRules(given[RULES]))
+        return Tls(context, MappingRules(given[RULES]), names_clients=not given.has_sasl)
     except BadRules as error:
         raise ConfigError(f"{given.name_of(RULES)} is not allowed: {error}") from None
 

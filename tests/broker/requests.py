@@ -13,6 +13,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
+from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -35,6 +36,7 @@ from odradek.protocol.messages.k34_alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from odradek.protocol.messages.k35_describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -61,6 +63,12 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntityData,
     EntryData,
     OpData,
+)
+from odradek.protocol.messages.k50_describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
+from odradek.protocol.messages.k51_alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
 )
 from odradek.protocol.messages.k56_alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
@@ -230,6 +238,10 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     14: lambda version, topic_id: sync("group", 1, "nobody"),
     15: lambda version, topic_id: DescribeGroupsRequest(groups=["group"]),
     16: lambda version, topic_id: ListGroupsRequest(),
+    17: lambda version, topic_id: SaslHandshakeRequest(mechanism="PLAIN"),
+    36: lambda version, topic_id: SaslAuthenticateRequest(auth_bytes=b"\0user\0password"),
+    50: lambda version, topic_id: DescribeUserScramCredentialsRequest(users=None),
+    51: lambda version, topic_id: AlterUserScramCredentialsRequest(),
     18: lambda version, topic_id: ApiVersionsRequest(
         client_software_name="odradek", client_software_version="1.0"
     ),

@@ -41,6 +41,8 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "TxnOffsetCommit": lambda version: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     "DescribeTransactions": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     "DescribeTransactionJournal": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    "SaslHandshake": lambda version: ErrorCode.ILLEGAL_SASL_STATE,
+    "SaslAuthenticate": lambda version: ErrorCode.ILLEGAL_SASL_STATE,
     "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 

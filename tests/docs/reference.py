@@ -28,17 +28,13 @@ SENDERS: Final = {
     Need.BROKER_TO_FOLLOW: "clients; followers are brokers",
 }
 NOT_SERVED: Final = {
-    17: "SaslHandshake",
     29: "DescribeAcls",
     30: "CreateAcls",
     31: "DeleteAcls",
-    36: "SaslAuthenticate",
     38: "CreateDelegationToken",
     39: "RenewDelegationToken",
     40: "ExpireDelegationToken",
     41: "DescribeDelegationToken",
-    50: "DescribeUserScramCredentials",
-    51: "AlterUserScramCredentials",
     57: "UpdateFeatures",
     58: "Envelope",
 }

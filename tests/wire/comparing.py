@@ -61,6 +61,7 @@ class Suite(NamedTuple):
     waiting: Container[Callable[..., None]] = ()
     """Conversations that mostly wait for timeouts: they are held beside the others."""
     wait_until_ready: Callable[[Server], object] = lambda _: None
+    make: Callable[[str, Path, Mapping[str, str]], Server] = make_server
     for_brokers: bool = False
     """Our broker takes the test for another one; Kafka without an authorizer takes anybody so."""
 
@@ -104,14 +105,15 @@ class Pair:
         directory = self._directory / "ours"
         if self.is_odradek and self.suite.for_brokers:
             return self._start(PeerServer(directory, self.suite.settings))
-        return self._start(make_server(self._target, directory, {**self.suite.settings, **more}))
+        settings = {**self.suite.settings, **more}
+        return self._start(self.suite.make(self._target, directory, settings))
 
     @cached_property
     def kafka(self) -> Server:
         """Apache Kafka."""
         need_kafka(VERSIONS[self.suite.kafka])
         settings = {**self.suite.settings, **self.suite.kafka_settings}
-        return self._start(make_server(self.suite.kafka, self._directory / "kafka", settings))
+        return self._start(self.suite.make(self.suite.kafka, self._directory / "kafka", settings))
 
     def _start(self, broker: Server) -> Server:
         self._started.append(broker)

@@ -12,8 +12,8 @@ from odradek.broker.coordination import znodes
 from odradek.broker.core.partition import Partition
 from odradek.broker.groups.settings import group_settings
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
+from odradek.broker.settings.changes import FIXED
 from odradek.broker.settings.known import DYNAMIC
-from odradek.broker.settings.tls import TLS_SETTINGS
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
 from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
@@ -129,10 +129,7 @@ async def test_every_setting_of_topics_reaches_them(broker: RunningBroker) -> No
 
 
 def test_every_other_setting_is_tried_here() -> None:
-    assert (BUILT.keys() & DYNAMIC) - OF_TOPICS.keys() - TLS_SETTINGS.keys() == {
-        "advertised.listeners",  # these three are refused
-        "listeners",
-        "listener.security.protocol.map",
+    assert (BUILT.keys() & DYNAMIC) - OF_TOPICS.keys() - FIXED == {
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.load.factor",

@@ -48,8 +48,6 @@ def test_listeners_that_are_refused(text: str) -> None:
             {"listeners": "A://h:1", "listener.security.protocol.map": "B:PLAINTEXT"},
             "listener.security.protocol.map",
         ),
-        ({"listeners": "SASL_PLAINTEXT://h:1"}, "SASL_PLAINTEXT is not built yet"),
-        ({"listeners": "SASL_SSL://h:1"}, "only PLAINTEXT and SSL are"),
         ({"listeners": "PLAINTEXT://h:1,plaintext://h:2"}, "twice"),
         (
             {

@@ -22,6 +22,7 @@ from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
 from odradek.broker.replication.replicator import Replicator
 from odradek.broker.runtime import Runtime
+from odradek.broker.sasl.credentials import ScramUsers
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k56_alter_partition import (
@@ -179,6 +180,7 @@ class Replicating:
             metadata=self.metadata,
             metrics=metrics,
             replicas=self.replicas,
+            scram_users=ScramUsers(),
         )
         local.broker_epoch = BROKER_EPOCH
         peers = Peers(config, self.metadata, load_securities(config, {}))
@@ -189,6 +191,7 @@ class Replicating:
             topics=absent,
             dynamic_configs=absent,
             client_quotas=absent,
+            scram_users=absent,
             groups=absent,
             transactions=absent,
             verifier=absent,

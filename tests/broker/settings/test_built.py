@@ -11,6 +11,7 @@ from odradek.broker.settings.built import GROUPS, BrokerSettings
 from odradek.broker.settings.declaration import Setting, Value, text_of
 from odradek.broker.settings.later import LATER
 from odradek.broker.settings.never import NEVER
+from odradek.broker.settings.sasl import SASL_SETTINGS
 from odradek.broker.settings.security import SECURITY
 from odradek.broker.settings.tls import TLS_SETTINGS
 from odradek.broker.settings.topic import TopicSettings
@@ -198,8 +199,8 @@ def test_no_setting_is_taken_and_ignored() -> None:
         for setting in BUILT.values()
         if setting.name not in by_topics and f".{setting.attribute}" not in source
     }
-    # Those of TLS can be a single listener's, and are read by their names.
-    unread -= {name for name in TLS_SETTINGS if f'"{name}"' in source}
+    # Those of TLS and SASL can be a single listener's, and are read by their names.
+    unread -= {name for name in TLS_SETTINGS | SASL_SETTINGS if f'"{name}"' in source}
     assert unread == {"ssl.keystore.type", "ssl.truststore.type"}, "a store's content tells it"
 
 

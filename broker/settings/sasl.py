@@ -1,0 +1,123 @@
+"""Settings of SASL: for all listeners, or with the prefix `listener.name.<listener>.` for one.
+
+Some can also have the name of a mechanism, in small letters, after that prefix.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .declaration import INT, LIST, LONG, PASSWORD, Setting, Value, declared_in
+
+ENABLED: Final = "sasl.enabled.mechanisms"
+JAAS: Final = "sasl.jaas.config"
+MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
+MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
+CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
+_PREFIX: Final = "listener.name."
+
+
+class SaslSettings:
+    """How clients log in on listeners with SASL_PLAINTEXT or SASL_SSL.
+
+    Those of `_LISTENER_S` can have the prefix `listener.name.<listener>.`, with the listener's name
+    in small letters, and those of `_MECHANISM_S` after it the mechanism's name.
+    """
+
+    sasl_enabled_mechanisms = Setting(
+        ENABLED,
+        LIST,
+        ("GSSAPI",),
+        "The mechanisms that clients can log in by: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Kafka's "
+        "default is refused on a listener with SASL: GSSAPI is not built.",
+    )
+    sasl_jaas_config = Setting(
+        JAAS,
+        PASSWORD.or_none,
+        None,
+        'The users of PLAIN, as user_NAME="PASSWORD" of Kafka\'s PlainLoginModule. Kafka reads it '
+        "only with the prefix of a listener and a mechanism; here, without it, it is for all "
+        "listeners.",
+    )
+    connections_max_reauth_ms = Setting(
+        MAX_REAUTH_MS,
+        LONG,
+        0,
+        "How long a login lasts. A client must log in again before; 0 or less: it lasts for ever.",
+    )
+    sasl_server_max_receive_size = Setting(
+        MAX_RECEIVE_SIZE,
+        INT,
+        524_288,
+        "The largest request of a client that has not logged in.",
+    )
+    connection_failed_authentication_delay_ms = Setting(
+        "connection.failed.authentication.delay.ms",
+        INT,
+        100,
+        "How long the answer to a refused login is held back. Then the connection is closed.",
+        at_least=0,
+    )
+    odradek_authentication_timeout_ms = Setting(
+        "odradek.authentication.timeout.ms",
+        INT,
+        10_000,
+        "A connection whose client has not logged in after this long is closed.",
+        at_least=1,
+    )
+
+
+SASL_SETTINGS: Final[dict[str, Setting[Value]]] = declared_in(SaslSettings)
+_LISTENER_S: Final = (ENABLED, MAX_REAUTH_MS, MAX_RECEIVE_SIZE)
+_MECHANISM_S: Final = (JAAS, MAX_REAUTH_MS, CALLBACK_HANDLER)
+
+
+def sasl_listener_setting(name: str) -> tuple[str, Setting[Value]] | None:
+    """The listener's name in capitals and the setting, if `name` is one of a single listener."""
+    if not name.startswith(_PREFIX):
+        return None
+    rest = name.removeprefix(_PREFIX)
+    for own in (*_LISTENER_S, *_MECHANISM_S):
+        listener_name, dot, mechanism = rest.removesuffix(f".{own}").partition(".")
+        # Kafka's prefix has small letters, and does not work with capitals.
+        if not rest.endswith(f".{own}") or rest != rest.lower():
+            continue
+        if (own in _MECHANISM_S and mechanism) or (own in _LISTENER_S and not dot):
+            return listener_name.upper(), _declared(own)
+    return None
+
+
+def _declared(name: str) -> Setting[Value]:
+    if name in SASL_SETTINGS:
+        return SASL_SETTINGS[name]
+    from .security import SASL  # refused, rarely needed
+
+    return next(setting for setting in SASL if setting.name == name)
+
+
+class ListenerSasl:
+    """The settings of SASL of one listener: of a mechanism, else its own, else of all listeners."""
+
+    def __init__(self, listener_name: str, given: Mapping[str, Value]) -> None:
+        self.listener_name = listener_name
+        self._prefix = f"{_PREFIX}{listener_name.lower()}."
+        self._given = given
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a setting by Kafka's name without the prefix."""
+        return self.of_mechanism("", name)
+
+    def of_mechanism(self, mechanism: str, name: str) -> Any:
+        """The value of a setting for one mechanism."""
+        return self._given.get(self.name_of(name, mechanism), SASL_SETTINGS[name].default)
+
+    def is_set(self, name: str) -> bool:
+        """Whether a setting is not at its default."""
+        return self.name_of(name) in self._given
+
+    def name_of(self, name: str, mechanism: str = "") -> str:
+        """The name under which the setting is set, to be shown to the user."""
+        own = self._prefix + name
+        for candidate in (f"{self._prefix}{mechanism.lower()}.{name}", own):
+            if candidate in self._given:
+                return candidate
+        return name
