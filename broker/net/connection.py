@@ -148,6 +148,12 @@ class Connection(ABC):
         """Whether the connection would notice that its client hangs up."""
         return self._reading
 
+    @property
+    def progress_ms(self) -> int:
+        """Since when nothing has come or gone that counts; a few bytes of a large frame do not."""
+        unfinished = self.frames.holds_memory and not self.is_sending
+        return self.frames.progress_ms if unfinished else self.active_ms
+
     def room(self) -> memoryview:
         """The memory to receive into."""
         return self.frames.room()
@@ -175,7 +181,7 @@ class Connection(ABC):
             if not self._reading:
                 self._set_reading(True)
             return
-        while not frames.settle():
+        while not frames.settle(self.active_ms):
             self._connections.reclaim_memory()
         if self.is_sending or not self._may_follow_later():
             self._set_reading(False)
@@ -237,6 +243,7 @@ class Connection(ABC):
         if reading != self._reading:
             self._reading = reading
             if reading:
+                self.frames.progress_ms = self._connections.clock.now_ms()
                 self._resume_reading()
             else:
                 self._pause_reading()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SWEEP_MS: Final = 1000
+STALLED_MS: Final = 5000
+"""For how long a frame may make no progress while others wait for its memory."""
 CLOSE_LINES_PER_SWEEP_MAX: Final = 20
 _NO_OFFERS: Final[Mapping[str, "Offer"]] = {}
 _NO_PROBE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -58,9 +60,8 @@ class Connections:
         self.handshakes = Turns()
         self._open: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
-        self._waiting_for_memory: list[Connection] = []
+        self._waiting_for_memory: dict[Connection, None] = {}
         self._wakes_memory_waiters = False
-        self._swept_ms = self.clock.now_ms()
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
         self._slot_free = asyncio.Event()
@@ -185,6 +186,7 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         """Unregister a closed connection."""
         self._open.pop(connection, None)
+        self._waiting_for_memory.pop(connection, None)
         if connection.listener_name != PRIVATE.name:
             self._per_host[connection.host] -= 1
             if self._per_host[connection.host] <= 0:
@@ -246,18 +248,22 @@ class Connections:
 
     def wait_for_memory(self, connection: Connection) -> None:
         """Resume this connection, whose large frame can't grow now, once others free memory."""
-        if connection not in self._waiting_for_memory:
-            self._waiting_for_memory.append(connection)
+        self._waiting_for_memory.setdefault(connection)
 
     def reclaim_memory(self) -> None:
-        """Close the connection whose unfinished frame has made no progress for the longest time."""
-        holders = self._memory_holders()
-        if holders:
-            victim = min(holders, key=lambda connection: connection.active_ms)
-            victim.close("queued.max.request.bytes is used up, and this frame waited longest")
+        """Close the connection that has made no progress for the longest time.
+
+        If all wait for memory, the one that came last.
+        """
+        victim = min(self._memory_holders(), key=lambda each: each.progress_ms, default=None)
+        if victim is None:
+            victim = next(reversed(self._waiting_for_memory))
+        victim.close("queued.max.request.bytes is used up, and this client progressed least")
 
     def _memory_holders(self) -> list[Connection]:
-        return [connection for connection in self._open if connection.frames.holds_memory]
+        """The connections with a buffer, without those that wait for more memory."""
+        waiting = self._waiting_for_memory
+        return [each for each in self._open if each.frames.holds_memory and each not in waiting]
 
     def _on_memory_freed(self) -> None:
         if self._waiting_for_memory and not self._wakes_memory_waiters:
@@ -267,7 +273,7 @@ class Connections:
 
     def _wake_memory_waiters(self) -> None:
         self._wakes_memory_waiters = False
-        waiting, self._waiting_for_memory = self._waiting_for_memory, []
+        waiting, self._waiting_for_memory = self._waiting_for_memory, {}
         for connection in waiting:
             connection.resume()
 
@@ -288,23 +294,24 @@ class Connections:
         now_ms = self.clock.now_ms()
         if self._idle_ms_max >= 0:
             self._close_idle(now_ms - self._idle_ms_max)
-        if self._waiting_for_memory and not self._memory_moves():
-            self.reclaim_memory()
-        self._swept_ms = now_ms
+        if self._waiting_for_memory:
+            self._close_stalled(now_ms - STALLED_MS)
 
     def _close_idle(self, since_ms: int) -> None:
-        for connection in [c for c in self._open if c.active_ms < since_ms]:
+        for connection in [c for c in self._open if c.progress_ms < since_ms]:
             # A client that waits for an answer is not idle, if we would notice that it hangs up.
             if not (connection.dispatcher.parked and connection.is_reading):
                 connection.close("")
 
-    def _memory_moves(self) -> bool:
-        """Whether memory will be freed: a request is kept, which ends, or a frame has grown since
-        the last sweep.
-        """
-        return self.budget.keeps or any(
-            holder.active_ms >= self._swept_ms for holder in self._memory_holders()
-        )
+    def _close_stalled(self, since_ms: int) -> None:
+        """Close whoever holds memory that others wait for, and does not go on."""
+        for connection in self._memory_holders():
+            waits_for_us = connection.dispatcher.parked and not connection.is_sending
+            if connection.progress_ms < since_ms and not waits_for_us:
+                connection.close(
+                    "queued.max.request.bytes is used up, and this client has made no progress "
+                    f"for {STALLED_MS} ms"
+                )
 
     # Cold data.
 

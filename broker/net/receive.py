@@ -1,22 +1,29 @@
 """Assembles received bytes into whole frames.
 
 A waiting connection holds no buffer of its own. Pieces arrive in one scratch area shared by all
-connections of a loop, and whole frames are handled in place. Only the remainder moves into a buffer
-of the connection: the beginning of a frame, or frames that must wait for an answer. That buffer
-grows with the received bytes, never by more than it already holds, and returns to a pool when it is
-empty. All such buffers together stay below `queued.max.request.bytes`: large frames may use up to
-seven eighths of it and then wait, so that small requests can still be received.
-As in Kafka, the only connection that holds memory may exceed the limit, so that its frame can
-complete.
+connections of a loop, and whole frames are handled in place. Only the remainder is kept: the
+beginning of a frame, or frames that must wait for an answer. Of a small remainder exactly its bytes
+are kept, and the next piece is received behind a copy of them in the scratch area. A larger one
+moves into a buffer that grows with the received bytes, never by more than it already holds, and
+returns to a pool when it is empty. The size that a frame announces reserves nothing.
+
+All this memory together stays below `queued.max.request.bytes`. Large frames may use up to seven
+eighths of it and then wait, so that small requests can still be received. Frames that wait must not
+wait for each other. So one of them at a time has the *turn*: as in Kafka, it may exceed the limit
+until it is whole. `Connections` closes it if it makes no progress.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
 from odradek.protocol.framing import FRAME_SIZE, frame_size
 
 SCRATCH_BYTES: Final = 1 << 20  # also the maximum read from one socket in one wake-up
+PROGRESS_BYTES: Final = 1 << 16
+"""So many more bytes of an unfinished frame count as progress; fewer do not."""
 _BUFFER_BYTES_MIN: Final = 1 << 16
+_REMAINDER_BYTES_MAX: Final = 1 << 12  # of a small remainder; a buffer is never that small
 _POOL_BYTES_MAX: Final = 8 << 20
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 
@@ -28,20 +35,25 @@ class ReceiveBudget:
     """
 
     def __init__(self, size_bytes_max: int, *, on_freed: Callable[[], None] = lambda: None) -> None:
-        self._is_limited = size_bytes_max > 0
-        self._size_bytes_max = size_bytes_max
-        self._growing_bytes_max = size_bytes_max - size_bytes_max // 8
+        self._size_bytes_max = size_bytes_max if size_bytes_max > 0 else sys.maxsize
+        self._growing_bytes_max = self._size_bytes_max - self._size_bytes_max // 8
         self._on_freed = on_freed
+        self._shared_bytes = 0
+        """The size of all buffers, except the one that has the turn."""
+        self._turn: bytearray | None = None
         self._kept_bytes = 0
         self._pool: list[bytearray] = []
-        self.used_bytes = 0
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+    @property
+    def used_bytes(self) -> int:
+        """The size of all buffers."""
+        return self._shared_bytes + (0 if self._turn is None else len(self._turn))
 
     @property
     def is_roomy(self) -> bool:
         """Whether there is memory to keep everything that one wake-up may read."""
-        busy_bytes = self.used_bytes + self._kept_bytes
-        return not self._is_limited or busy_bytes + SCRATCH_BYTES <= self._growing_bytes_max
+        return self._growth_bytes >= SCRATCH_BYTES
 
     @property
     def keeps(self) -> bool:
@@ -57,36 +69,68 @@ class ReceiveBudget:
         self._kept_bytes -= size_bytes
         self._on_freed()
 
+    def has_turn(self, buffer: bytearray) -> bool:
+        """Whether this buffer may exceed the limit."""
+        return buffer is self._turn
+
     def take(self, size_bytes: int) -> bytearray | None:
         """Return a buffer of at least `size_bytes`; None if others have used up the budget."""
-        return self._take(size_bytes, self.used_bytes, self._size_bytes_max)
+        free_bytes = self._size_bytes_max - self._shared_bytes
+        if size_bytes > free_bytes and self._shared_bytes:
+            return None
+        return self._share(self._find(size_bytes, free_bytes))
 
     def exchange(self, buffer: bytearray, size_bytes: int) -> bytearray | None:
-        """Replace `buffer` by a larger one with the same content; None as in `take`."""
-        others_bytes = self.used_bytes - len(buffer) + self._kept_bytes
-        grown = self._take(size_bytes, others_bytes, self._growing_bytes_max)
-        if grown is not None:
+        """Replace `buffer` by a larger one with the same content; None if it has to wait."""
+        has_turn = buffer is self._turn
+        free_bytes = self._growth_bytes + len(buffer)
+        if size_bytes <= free_bytes and not has_turn:
+            grown = self._share(self._find(size_bytes, free_bytes))
             grown[: len(buffer)] = buffer
             self.give_back(buffer)
+            return grown
+        if not has_turn and (self._turn is not None or self._kept_bytes > self._growing_bytes_max):
+            return None
+        grown = self._find(size_bytes, 2 * size_bytes)
+        grown[: len(buffer)] = buffer
+        self._free(buffer)
+        self._turn = grown
+        self._on_freed()
         return grown
+
+    def shrink(self, buffer: bytearray, remainder: bytearray) -> None:
+        """Replace a buffer by what is left in it; if it has the turn, the turn ends."""
+        self._share(remainder)
+        self.give_back(buffer)
 
     def give_back(self, buffer: bytearray) -> None:
         """Free a buffer, which is empty and of which no view is alive."""
-        self.used_bytes -= len(buffer)
-        if sum(map(len, self._pool)) + len(buffer) <= _POOL_BYTES_MAX:
-            self._pool.append(buffer)
+        self._free(buffer)
         self._on_freed()
 
-    def _take(self, size_bytes: int, others_bytes: int, limit_bytes: int) -> bytearray | None:
-        unlimited = others_bytes == 0 or not self._is_limited
-        for number, pooled in enumerate(self._pool):
-            fits = unlimited or others_bytes + len(pooled) <= limit_bytes
-            if fits and size_bytes <= len(pooled) <= 2 * size_bytes:
-                self.used_bytes += len(pooled)
-                return self._pool.pop(number)
-        if not unlimited and others_bytes + size_bytes > limit_bytes:
-            return None
-        self.used_bytes += size_bytes
+    @property
+    def _growth_bytes(self) -> int:
+        """By how much large frames may still grow."""
+        return self._growing_bytes_max - self._shared_bytes - self._kept_bytes
+
+    def _share(self, buffer: bytearray) -> bytearray:
+        self._shared_bytes += len(buffer)
+        return buffer
+
+    def _free(self, buffer: bytearray) -> None:
+        if buffer is self._turn:
+            self._turn = None
+        else:
+            self._shared_bytes -= len(buffer)
+        pooled_bytes = sum(map(len, self._pool))
+        if len(buffer) >= _BUFFER_BYTES_MIN and pooled_bytes + len(buffer) <= _POOL_BYTES_MAX:
+            self._pool.append(buffer)
+
+    def _find(self, size_bytes: int, size_bytes_max: int) -> bytearray:
+        if size_bytes >= _BUFFER_BYTES_MIN:
+            for number, pooled in enumerate(self._pool):
+                if size_bytes <= len(pooled) <= min(2 * size_bytes, size_bytes_max):
+                    return self._pool.pop(number)
         return bytearray(size_bytes)
 
 
@@ -98,7 +142,17 @@ class FrameBuffer:
     `make_room` makes room for the next piece.
     """
 
-    __slots__ = ("_budget", "_data", "_end", "_frame_end", "_own", "_start", "frame_bytes_max")
+    __slots__ = (
+        "_budget",
+        "_data",
+        "_end",
+        "_frame_end",
+        "_noted_bytes",
+        "_own",
+        "_start",
+        "frame_bytes_max",
+        "progress_ms",
+    )
 
     def __init__(self, budget: ReceiveBudget, frame_bytes_max: int) -> None:
         self._budget = budget
@@ -107,6 +161,9 @@ class FrameBuffer:
         self._own: bytearray | None = None
         self._data = budget.scratch
         self._start = self._end = self._frame_end = 0
+        self._noted_bytes = -PROGRESS_BYTES
+        self.progress_ms = 0
+        """When the remainder last made progress; valid while this `holds_memory`."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -118,14 +175,30 @@ class FrameBuffer:
         """Whether this connection has a buffer of its own."""
         return self._own is not None
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether the buffer may exceed the budget's limit."""
+        return self._own is not None and self._budget.has_turn(self._own)
+
     def room(self) -> memoryview:
         """The memory for the next piece; empty until `make_room` has succeeded."""
-        if self._own is not None:
+        own = self._own
+        if own is None:
+            return self._data if self._budget.is_roomy else self._data[:_BUFFER_BYTES_MIN]
+        if len(own) >= _BUFFER_BYTES_MIN:
             return self._data[self._end :]
-        return self._data if self._budget.is_roomy else self._data[:_BUFFER_BYTES_MIN]
+        left = self.buffered_bytes
+        scratch = self._budget.scratch
+        scratch[:left] = self._data[self._start : self._end]
+        return scratch[left:] if self._budget.is_roomy else scratch[left:_BUFFER_BYTES_MIN]
 
     def received(self, size_bytes: int) -> None:
         """Take note of `size_bytes` written to the last `room`."""
+        own = self._own
+        if own is not None and len(own) < _BUFFER_BYTES_MIN:  # `room` was behind a copy of it
+            left = self.buffered_bytes
+            self.close()
+            self._end = left
         self._end += size_bytes
 
     def next_frame(self) -> memoryview | None:
@@ -156,26 +229,32 @@ class FrameBuffer:
         """Remove the frame that `next_frame` returned."""
         self._start = self._frame_end
 
-    def settle(self) -> bool:
+    def settle(self, now_ms: int) -> bool:
         """Move the remainder out of the shared area; False if the budget has no room for it."""
-        if self._start == self._end:
+        left, own = self.buffered_bytes, self._own
+        if left == 0:
             self.close()
-        elif self._own is None:
-            left = self.buffered_bytes
-            own = self._budget.take(max(left, _BUFFER_BYTES_MIN))
+            return True
+        if own is None:
+            small = left <= _REMAINDER_BYTES_MAX
+            own = self._budget.take(left if small else max(left, _BUFFER_BYTES_MIN))
             if own is None:
                 return False
             own[:left] = self._data[self._start : self._end]
             self._adopt(own, left)
+        elif self._start > 0 and (left <= _REMAINDER_BYTES_MAX or self._budget.has_turn(own)):
+            self._shrink(own)
+        if self._frame_end or left >= self._noted_bytes + PROGRESS_BYTES:
+            self._frame_end, self._noted_bytes, self.progress_ms = 0, left, now_ms
         return True
 
     def make_room(self) -> bool:
         """Make room in a full buffer: move its content to the front, or double it up to the frame.
 
-        False if the budget has no room.  The caller has taken all whole frames.
+        False if it has to wait for memory.  The caller has taken all whole frames.
         """
         own = self._own
-        if own is None or self._end < len(own):
+        if own is None or len(own) < _BUFFER_BYTES_MIN or self._end < len(own):
             return True
         left = self.buffered_bytes
         if self._start > 0:
@@ -189,6 +268,12 @@ class FrameBuffer:
         self._data.release()
         self._adopt(grown, left)
         return True
+
+    def _shrink(self, own: bytearray) -> None:
+        remainder = bytearray(self._data[self._start : self._end])
+        self._data.release()
+        self._budget.shrink(own, remainder)
+        self._adopt(remainder, len(remainder))
 
     def close(self) -> None:
         """Discard all bytes and free the buffer."""

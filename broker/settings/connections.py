@@ -47,7 +47,8 @@ class ListenerSettings:
         "connections.max.idle.ms",
         LONG,
         600_000,
-        "Close a connection that was idle for this long; a negative number: never.",
+        "Close a connection that was idle for this long; a negative number: never. A client that "
+        "sends less than 64 KiB of an unfinished request in this time is idle, too.",
     )
     max_connections = Setting(
         "max.connections",
@@ -115,9 +116,9 @@ class ListenerSettings:
         "queued.max.request.bytes",
         LONG,
         256 * _MIB,
-        "Memory for all requests that are being received or that wait. Above this limit large "
-        "requests wait, and the connection that has made no progress for the longest time is "
-        "closed first. -1 sets no limit.",
+        "Memory for all requests that are being received or that wait. If it is used up, large "
+        "requests wait, and one after the other may exceed it. A client that holds memory for "
+        "which others wait, and sends less than 64 KiB in 5 seconds, is closed. -1 sets no limit.",
         kafka_default="-1",
     )
 

@@ -24,7 +24,7 @@ def feed(frames: FrameBuffer, data: bytes) -> list[bytes]:
         frames.received(count)
         data = data[count:]
         got += take(frames)
-        assert frames.settle()
+        assert frames.settle(0)
         if not frames.make_room():
             assert not data, "there is no room"
     return got
@@ -63,7 +63,7 @@ def test_frames_that_may_not_be_taken_yet_are_kept() -> None:
     frame = frames.next_frame()
     assert frame is not None
     frame.release()  # it was looked at, but must wait
-    assert frames.settle()
+    assert frames.settle(0)
     assert frames.holds_memory
     frames.room()[:4] = framed(b"three")[5:]
     frames.received(4)
@@ -75,7 +75,7 @@ def test_a_large_frame_grows_with_what_arrives() -> None:
     frames = FrameBuffer(budget, FRAME_BYTES_MAX)
     large = bytes(range(256)) * 4096
     assert feed(frames, framed(large)[:100]) == []
-    assert budget.used_bytes == 64 * KIB
+    assert budget.used_bytes == 100
     assert feed(frames, framed(large)[100 : 300 * KIB]) == []
     assert budget.used_bytes <= 600 * KIB
     assert feed(frames, framed(large)[300 * KIB :]) == [large]
@@ -91,41 +91,105 @@ def test_impossible_sizes(size_bytes: int) -> None:
         frames.next_frame()
 
 
+def send(frames: FrameBuffer, data: bytes) -> int:
+    """Receive `data` until the frame is whole or has to wait; return the number of bytes."""
+    sent = 0
+    while sent < len(data) and frames.make_room():
+        room = frames.room()
+        count = min(len(room), len(data) - sent)
+        room[:count] = data[sent : sent + count]
+        frames.received(count)
+        take(frames)
+        assert frames.settle(0)
+        sent += count
+    return sent
+
+
+LARGE = framed(bytes(FRAME_BYTES_MAX))
+
+
 def test_above_the_budget_large_frames_wait_and_small_ones_pass() -> None:
     budget = ReceiveBudget(2 << 20)
-    large, other, small = (FrameBuffer(budget, FRAME_BYTES_MAX) for _ in range(3))
-    frame = framed(bytes(FRAME_BYTES_MAX))
-    feed(large, frame[: 600 * KIB])
-    assert budget.used_bytes == len(frame)
-    feed(other, frame[:10])
-    sent = 10
-    while other.make_room():
-        room = other.room()
-        room[:] = frame[sent : sent + len(room)]
-        other.received(len(room))
-        sent += len(room)
-    assert sent < len(frame)
-    assert budget.used_bytes <= 1792 * KIB
-    assert len(other.room()) == 0
+    first, second, third, small = (FrameBuffer(budget, FRAME_BYTES_MAX) for _ in range(4))
+    assert send(first, LARGE[:-1]) == len(LARGE) - 1
+    assert send(second, LARGE[:-1]) == len(LARGE) - 1
+    assert not first.has_turn
+    assert second.has_turn, "it exceeds the limit"
+    sent = send(third, LARGE)
+    assert sent < len(LARGE)
+    assert len(third.room()) == 0
+    assert budget.used_bytes <= (2 << 20) + len(LARGE)
     assert feed(small, framed(b"small")[:5]) == []
     assert feed(small, framed(b"small")[5:]) == [b"small"]
-    large.close()
-    assert other.make_room()
-    assert feed(other, frame[sent:]) == [bytes(FRAME_BYTES_MAX)]
+    assert send(second, LARGE[-1:]) == 1
+    assert sent + send(third, LARGE[sent:]) == len(LARGE)
+    first.close()
     assert budget.used_bytes == 0
+
+
+def test_frames_that_are_too_large_together_do_not_wait_for_each_other() -> None:
+    """All have begun, and none could end if each waited for the others."""
+    budget = ReceiveBudget(2 << 20)
+    begun = {FrameBuffer(budget, FRAME_BYTES_MAX): 0 for _ in range(8)}
+    for size_bytes in (200 * KIB, len(LARGE)):
+        for frames, sent in begun.items():
+            begun[frames] += send(frames, LARGE[sent:size_bytes])
+            assert budget.used_bytes <= (2 << 20) + len(LARGE)
+    for frames, sent in begun.items():
+        begun[frames] += send(frames, LARGE[sent:])
+    assert set(begun.values()) == {len(LARGE)}
+    assert budget.used_bytes == 0
+
+
+def test_the_turn_ends_with_its_frame() -> None:
+    budget = ReceiveBudget(512 * KIB)
+    frames, other = (FrameBuffer(budget, FRAME_BYTES_MAX) for _ in range(2))
+    assert send(frames, LARGE[:-1]) == len(LARGE) - 1
+    assert frames.has_turn
+    own = frames.room()
+    own[:1] = LARGE[-1:]
+    frames.received(1)
+    piped = frames.room()[: 30 * KIB]
+    piped[:] = LARGE[: len(piped)]
+    frames.received(len(piped))
+    assert take(frames) == [LARGE[4:]]
+    assert frames.settle(0)
+    assert not frames.has_turn, "the next frame has to ask anew"
+    assert budget.used_bytes == len(piped)
+    assert send(other, LARGE[:-1]) == len(LARGE) - 1
+    assert other.has_turn
+    other.close()
+    frames.close()
+    assert budget.used_bytes == 0
+
+
+def test_a_few_bytes_of_a_frame_are_no_progress() -> None:
+    frames = FrameBuffer(ReceiveBudget(4 << 20), FRAME_BYTES_MAX)
+    stream, position = framed(b"whole") + LARGE, 0
+    noted = []
+    for now_ms, size_bytes in enumerate((1, 1, 20, 1, 64 * KIB, 1, 64 * KIB - 2, 1)):
+        frames.room()[:size_bytes] = stream[position : position + size_bytes]
+        frames.received(size_bytes)
+        take(frames)
+        assert frames.settle(now_ms)
+        assert frames.make_room()
+        noted.append(frames.progress_ms)
+        position += size_bytes
+    assert noted == [0, 0, 2, 2, 4, 4, 4, 7]
+    frames.close()
 
 
 def test_with_nobody_else_any_frame_comes_through() -> None:
     budget = ReceiveBudget(100)
     frames = FrameBuffer(budget, FRAME_BYTES_MAX)
-    assert feed(frames, framed(bytes(FRAME_BYTES_MAX))) == [bytes(FRAME_BYTES_MAX)]
+    assert feed(frames, LARGE) == [LARGE[4:]]
     other = FrameBuffer(budget, FRAME_BYTES_MAX)
-    feed(frames, b"\0")
+    feed(frames, LARGE[:100])
     other.room()[:1] = b"\0"
     other.received(1)
-    assert not other.settle()
+    assert not other.settle(0)
     frames.close()
-    assert other.settle()
+    assert other.settle(0)
 
 
 @pytest.mark.parametrize("size_bytes_max", [-1, 0])
@@ -169,7 +233,7 @@ def test_a_buffer_moves_to_its_front_before_it_grows() -> None:
     stream = framed(b"x" * 30_000) + framed(b"y" * 60_000)
     frames.room()[: 64 * KIB] = stream[: 64 * KIB]
     frames.received(64 * KIB)
-    assert frames.settle()  # nothing may be taken yet: both are kept
+    assert frames.settle(0)  # nothing may be taken yet: both are kept
     assert take(frames) == [b"x" * 30_000]
     assert frames.make_room()
     assert budget.used_bytes == 64 * KIB
@@ -194,8 +258,11 @@ def test_what_requests_keep_leaves_less_for_frames_to_grow() -> None:
     budget.keep(2 << 20)
     assert budget.keeps
     assert not budget.is_roomy
+    budget.keep(2 << 20)
     assert budget.exchange(buffer, 2 << 20) is None
     assert budget.take(1 << 20) is not None, "what is left over must lie somewhere"
-    budget.let_go(2 << 20)
+    budget.let_go(4 << 20)
     assert freed == [2 << 20]
-    assert budget.exchange(buffer, 2 << 20) is not None
+    grown = budget.exchange(buffer, 1 << 21)
+    assert grown is not None
+    assert not budget.has_turn(grown)
