@@ -36,7 +36,7 @@ from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from ..moment import Moment
 from . import consumer_classic, consumer_classic_join
 from .classic import ClassicGroup
-from .classic_answers import join_refused, leave_answer, sync_refused
+from .classic_answers import join_refused, leave_answer, members_of, sync_refused
 from .classic_state import ClassicState
 from .consumer import ConsumerGroup
 from .consumer_checks import CONSUMER_GROUPS_VERSION_FIRST
@@ -129,7 +129,7 @@ class Shard:
             return group.leave(request, caller, reply, *moment)
         if isinstance(group, ConsumerGroup):
             return consumer_classic.leave(group, request, caller, reply, *moment)
-        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * max(1, len(request.members))
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(members_of(request, caller.version))
         return [Answer(reply, leave_answer(request, caller.version, codes))]
 
     # Members of consumer groups.

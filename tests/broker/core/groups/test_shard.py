@@ -18,6 +18,11 @@ from odradek.protocol.messages.k09_offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from odradek.protocol.messages.k13_leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 
@@ -87,6 +92,19 @@ def test_a_group_that_was_loaded_becomes_classic_with_its_last_new_member() -> N
     assert isinstance(shard.groups[GROUP], ConsumerGroup)
     assert len(heartbeat(shard, -1)) == 1
     assert isinstance(shard.groups[GROUP], ClassicGroup)
+
+
+@pytest.mark.parametrize(("version", "count"), [(2, 0), (3, 0), (5, 0), (5, 2)])
+def test_leaving_a_group_that_does_not_exist(version: int, count: int) -> None:
+    members = [MemberIdentity(member_id="m")] * count
+    request = LeaveGroupRequest(group_id="absent", member_id="m", members=members)
+    caller = CALLER._replace(version=version)
+    (answer,) = run(shard_of(World()).leave(request, caller, object(), NOW))
+    assert isinstance(answer, LeaveGroupResponse)
+    codes = [member.error_code for member in answer.members]
+    if version < 3:
+        codes = [answer.error_code]
+    assert codes == [ErrorCode.UNKNOWN_MEMBER_ID] * (1 if version < 3 else count)
 
 
 def test_groups_that_are_led_elsewhere_are_forgotten() -> None:
