@@ -97,6 +97,7 @@ SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cl
 	log_dirs.py rebalances.py directory_exchange.py))
 SOAK_transactions := tests/cluster/test_transaction_kills.py $(addprefix tests/wire/test_, \
 	transactions.py transactions_kill.py transactions_version_2.py late_transactions.py streams.py)
+SOAK_hostile := tests/fuzz
 SOAK_image   := tests/docker
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
 	tests/wire/test_transactions_against_kafka.py \

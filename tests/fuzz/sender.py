@@ -1,0 +1,87 @@
+"""Sends hostile frames over connections that live as long as the broker lets them."""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from tests.support.client import Client
+from tests.support.connections import HungUp
+from tests.support.frames import framed, request_bytes
+
+from .frames import Frames, Kind
+
+TOGETHER: Final = {Kind.HARMLESS: 16, Kind.RISKY: 1}
+"""How many frames are sent before their answers are read."""
+CONNECTIONS: Final = {Kind.HARMLESS: 8, Kind.RISKY: 32}
+"""Many, as those of the second kind wait now and then."""
+WAITS_S: Final = 0.5
+"""A changed request may ask the broker to wait for a long time, or be half a request."""
+LAST_ID: Final = 0x7FFFFFFF
+LAST: Final = framed(request_bytes(ApiVersionsRequest(), 0, correlation_id=LAST_ID))
+
+
+class Sender:
+    """Sends so many frames."""
+
+    def __init__(
+        self, frames: Frames, port: int, count: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """Frames, how many hang-ups and waits they led to, and answers."""
+        self._frames = frames
+        self._port = port
+        self._count = count
+        self._tls = tls
+        self._others: dict[Kind, list[bytes]] = {kind: [] for kind in Kind}
+
+    async def run(self) -> None:
+        """Send all frames."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in Kind:
+                for _ in range(CONNECTIONS[kind]):
+                    tasks.create_task(self._send(kind))
+
+    def _take(self, kind: Kind) -> list[bytes]:
+        """The next frames of a kind; fewer at the end."""
+        taken = self._others[kind][: TOGETHER[kind]]
+        del self._others[kind][: TOGETHER[kind]]
+        while len(taken) < TOGETHER[kind] and self.counts["frames"] < self._count:
+            frame = self._frames.next()
+            self.counts["frames"] += 1
+            self.counts[frame.kind.value] += 1
+            (taken if frame.kind is kind else self._others[frame.kind]).append(frame.data)
+        return taken
+
+    async def _send(self, kind: Kind) -> None:
+        client: Client | None = None
+        while frames := self._take(kind):
+            if client is None:
+                client = await Client.connect(self._port, ssl=self._tls)
+                self.counts["connections"] += 1
+            client.send_bytes(b"".join(frames) + LAST)
+            try:
+                async with asyncio.timeout(WAITS_S):
+                    async for _ in self._answers(client):
+                        self.counts["answers"] += 1
+            except TimeoutError:
+                self.counts["waits"] += 1
+            except HungUp:
+                self.counts[f"hang-ups {kind.value}"] += 1
+            else:
+                continue
+            client.abort()
+            client = None
+        if client is not None:
+            client.abort()
+
+    @staticmethod
+    async def _answers(client: Client) -> AsyncIterator[bytes]:
+        """The answers before the last one.  Raises: HungUp."""
+        while True:
+            answer = await client.read_frame()
+            if int.from_bytes(answer[:4], "big") == LAST_ID:
+                return
+            yield answer

@@ -1,0 +1,137 @@
+"""The broker that is attacked, in a process of its own, and a client that wants nothing bad."""
+
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from odradek.protocol.messages.k00_produce import ProduceResponse
+from odradek.protocol.messages.k01_fetch import FetchResponse
+from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.kafka.process import ServerProcess, free_port
+from tests.support.certificates import Certificates
+from tests.support.connections import RawConnection
+from tests.support.messages import (
+    batch_of,
+    creatable,
+    fetch_request,
+    produce_request,
+    records_in,
+)
+from tests.support.waiting import until
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 60.0
+SETTINGS: Final = {
+    "num.partitions": "2",
+    "odradek.topic.partitions.max": "50",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
+    "odradek.transaction.version": "2",
+}
+"""So that random requests are served rather than refused."""
+BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
+TOPIC: Final = "of-the-good-client"
+
+
+class Target:
+    """A running broker with a listener of each kind."""
+
+    def __init__(self, directory: Path, certificates: Certificates) -> None:
+        self.plain_port, self.tls_port = free_port(), free_port()
+        self._tasks = directory / "tasks"
+        settings = SETTINGS | {
+            "listeners": f"PLAINTEXT://{HOST}:{self.plain_port},SSL://{HOST}:{self.tls_port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "ssl.keystore.location": str(certificates.broker.store),
+        }
+        command = [sys.executable, "-m", "tests.lab.counted", str(self._tasks), "serve"]
+        command += ["--data-dir", str(directory / "data")]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        self.process = ServerProcess(command, directory / "broker.out")
+
+    @property
+    def output(self) -> str:
+        """What the broker has logged."""
+        return self.process.output.read_text(errors="replace")
+
+    @property
+    def bugs(self) -> list[str]:
+        """Where it says that something went wrong in it, with what follows."""
+        return [self.output[found.start() :][:3000] for found in BUGS.finditer(self.output)]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Its resident memory."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        found = psutil.Process(self.process.pid).net_connections("tcp")
+        return sum(each.status == psutil.CONN_ESTABLISHED for each in found)
+
+    def tasks(self) -> int:
+        """How many tasks it has."""
+        self._tasks.unlink(missing_ok=True)
+        self.process.popen.send_signal(signal.SIGUSR1)  # type: ignore[union-attr]
+        until(self._tasks.exists, "the broker counts its tasks")
+        return int(self._tasks.read_text())
+
+
+@contextmanager
+def attacked(directory: Path, certificates: Certificates) -> Iterator[Target]:
+    """Start a broker, which must stop as usual at the end and have logged no bug."""
+    target = Target(directory, certificates)
+    try:
+        target.process.start(lambda: "odradek ready" in target.output, timeout_s=START_TIMEOUT_S)
+        yield target
+        assert target.process.stop() == 0
+        assert "broker stopped cleanly" in target.output
+        assert not target.bugs, target.bugs[0]
+    finally:
+        target.process.kill()
+
+
+class GoodClient:
+    """Writes and reads its own topic over one connection, and measures how long that takes."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = RawConnection(HOST, port)
+        self._connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._next_offset = 0
+        self.seconds: list[float] = []
+        request = CreateTopicsRequest(topics=[creatable(TOPIC, 1)], timeout_ms=30_000)
+        answer: CreateTopicsResponse = self._connection.exchange(request, 7)
+        assert answer.topics[0].error_code == 0, answer
+
+    def work(self) -> None:
+        """Append a record and read it back."""
+        value, began_s = b"record %d" % self._next_offset, time.perf_counter()
+        produce = produce_request(TOPIC, {0: batch_of(value)})
+        produced: ProduceResponse = self._connection.exchange(produce, 11)
+        result = produced.responses[0].partition_responses[0]
+        assert (result.error_code, result.base_offset) == (0, self._next_offset)
+        fetch = fetch_request(TOPIC, self._next_offset)
+        fetched: FetchResponse = self._connection.exchange(fetch, 12)
+        records = fetched.responses[0].partitions[0].records
+        assert records_in(records) == [(self._next_offset, value)]
+        self.seconds.append(time.perf_counter() - began_s)
+        self._next_offset += 1
+
+    def p99_ms(self) -> float:
+        """Of what was done since the last call."""
+        ordered, self.seconds = sorted(self.seconds), []
+        return ordered[len(ordered) * 99 // 100] * 1000
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.socket.close()
