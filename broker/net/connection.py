@@ -9,17 +9,22 @@ overtake a parked answer, or if an answer has not been sent yet; the latter is t
 a client that does not read. A waiting connection continues to read if its buffer is empty, or holds
 only the beginning of a frame that may be handled once it is whole; so it notices when its client
 hangs up. Reading also stops while there is no memory for the rest of a large frame.
+
+Of many frames that have come together only some are handled in a row (`slices`): then other
+connections have their turn.
 """
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
 from odradek.storage.log.span import Span
 
+from ..slices import Slices
 from .call import ANONYMOUS, CloseConnection
 from .receive import FrameBuffer
 
@@ -30,12 +35,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FLOOD_RECEIVE_BYTES_MAX: Final = 1 << 16
+
 
 class Connection(ABC):
     """The part of a connection that does no I/O."""
 
     __slots__ = (
         "_connections",
+        "_continues",
+        "_floods",
         "_out",
         "_reading",
         "_span_sent_bytes",
@@ -53,6 +62,10 @@ class Connection(ABC):
     def __init__(self, connections: "Connections", listener_name: str, host: str) -> None:
         self._connections = connections
         self._reading = True
+        self._continues = False
+        """Whether more frames are handled in the loop's next round."""
+        self._floods = False
+        """Whether more requests came at once than are handled in a row: fewer are received then."""
         self._out: deque[memoryview | Span] = deque()
         """Pieces that wait to be sent, in order."""
         self._span_sent_bytes = 0
@@ -156,7 +169,8 @@ class Connection(ABC):
 
     def room(self) -> memoryview:
         """The memory to receive into."""
-        return self.frames.room()
+        room = self.frames.room()
+        return room[:FLOOD_RECEIVE_BYTES_MAX] if self._floods else room
 
     def on_received(self, size_bytes: int) -> None:
         """Take note of `size_bytes` received in `room`; 0 means that the client hung up."""
@@ -164,6 +178,7 @@ class Connection(ABC):
             self.close("")
             return
         self.active_ms = self._connections.clock.now_ms()
+        self._floods = False
         self.frames.received(size_bytes)
         self.resume()
 
@@ -183,7 +198,7 @@ class Connection(ABC):
             return
         while not frames.settle(self.active_ms):
             self._connections.reclaim_memory()
-        if self.is_sending or not self._may_follow_later():
+        if self._continues or self.is_sending or not self._may_follow_later():
             self._set_reading(False)
         elif frames.make_room():
             self._set_reading(True)
@@ -217,6 +232,7 @@ class Connection(ABC):
 
     def _handle_frames(self) -> None:
         frames = self.frames
+        slices: Slices | None = None
         self.is_gathering = True
         try:
             while not self.is_sending and (frame := frames.next_frame()) is not None:
@@ -224,10 +240,15 @@ class Connection(ABC):
                 with frame:
                     if dispatcher.parked and not dispatcher.may_follow(frame):
                         return
+                    if slices is not None and slices.is_over:
+                        self._continue_soon()
+                        return
                     dispatcher.on_frame(frame)
                 if self.closed:
                     return
                 frames.consume()
+                if frames.buffered_bytes and slices is None:
+                    slices = Slices(self._connections.clock)
         except (MalformedMessage, CloseConnection) as error:
             self._send_gathered()
             hint = "; this looks like TLS, which this listener does not use" * frames.is_tls
@@ -238,6 +259,15 @@ class Connection(ABC):
             self.close("a request failed")
         finally:
             self.send_gathered()
+
+    def _continue_soon(self) -> None:
+        if not self._continues:
+            self._continues = self._floods = True
+            asyncio.get_running_loop().call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._continues = False
+        self.resume()
 
     def _set_reading(self, reading: bool) -> None:
         if reading != self._reading:

@@ -4,16 +4,20 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from odradek.broker.handlers import APIS
+from odradek.broker.net.call import Call
 from odradek.broker.net.connections import STALLED_MS
 from odradek.broker.net.receive import SCRATCH_BYTES
+from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.framing import FRAME_SIZE
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
-from odradek.protocol.messages.k03_metadata import MetadataResponse
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -192,6 +196,34 @@ async def test_a_thousand_requests_at_once_are_answered_in_order(broker: Running
         assert answer.responses[0].partition_responses[0].base_offset == number
     data = await client.fetch("t", 0)
     assert [int(value) for _, value in records_in(data.records)] == list(range(1000))
+
+
+@on_broker()
+async def test_a_flood_of_requests_lets_others_have_their_turn(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what has come at once, five milliseconds are handled in a row."""
+    flooding, good = await broker.client(), await broker.client()
+    assert await is_served(flooding)
+    assert await is_served(good)
+    handled: list[str | None] = []
+
+    def slow(request: MetadataRequest, call: Call, node: Node) -> Any:
+        handled.append(call.client_id)
+        broker.clock.moved_ms += 2
+        return handle(request, call, node)
+
+    handle = APIS[3].handle
+    monkeypatch.setattr(APIS[3], "handle", slow)
+    for number in range(20):
+        flooding.send(metadata(), 12, client_id=f"flood-{number}")
+    good.send(metadata(), 12, client_id="good")
+    for client, count in ((good, 1), (flooding, 20)):
+        for _ in range(count):
+            await client.read_frame()
+    assert 2 <= handled.index("good") <= 5
+    handled.remove("good")
+    assert handled == [f"flood-{number}" for number in range(20)]
 
 
 @on_broker()
