@@ -17,7 +17,7 @@ TOGETHER: Final = {Kind.HARMLESS: 16, Kind.RISKY: 1}
 """How many frames are sent before their answers are read."""
 CONNECTIONS: Final = {Kind.HARMLESS: 8, Kind.RISKY: 32}
 """Many, as those of the second kind wait now and then."""
-WAITS_S: Final = 0.5
+WAITS_S: Final = {Kind.HARMLESS: 30.0, Kind.RISKY: 0.5}
 """A changed request may ask the broker to wait for a long time, or be half a request."""
 LAST_ID: Final = 0x7FFFFFFF
 LAST: Final = framed(request_bytes(ApiVersionsRequest(), 0, correlation_id=LAST_ID))
@@ -63,11 +63,11 @@ class Sender:
                 self.counts["connections"] += 1
             client.send_bytes(b"".join(frames) + LAST)
             try:
-                async with asyncio.timeout(WAITS_S):
+                async with asyncio.timeout(WAITS_S[kind]):
                     async for _ in self._answers(client):
                         self.counts["answers"] += 1
             except TimeoutError:
-                self.counts["waits"] += 1
+                self.counts[f"waits {kind.value}"] += 1
             except HungUp:
                 self.counts[f"hang-ups {kind.value}"] += 1
             else:
