@@ -69,12 +69,12 @@ class Cluster:
         return int(text) / 1000
 
     def check_reachable(self) -> None:
-        """Return once a broker has answered.  Raises: CommandError."""
+        """Return once a broker has answered, and accepted the login.  Raises: CommandError."""
         servers = parse_bootstrap_servers(self.bootstrap_servers)
         if "ssl.keystore.location" in self.properties:  # only librdkafka reads PKCS12
             return
         tls = tls_context(self.properties)
-        check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s)
+        check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s, login=self.properties)
 
     @contextmanager
     def admin(self) -> Iterator[Client]:

@@ -8,11 +8,12 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 from .errors import CommandError
+from .login import LoginRefused, is_by_password, log_in, receive
 
 # Size, API key 18 version 0, correlation id, no client id.
 CORRELATION_ID: Final = 0x0D4ADE4
@@ -51,27 +52,35 @@ def _parse_address(text: str) -> Address:
 
 
 def check_reachable(
-    servers: Sequence[Address], *, tls: ssl.SSLContext | None, timeout_s: float
+    servers: Sequence[Address],
+    *,
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+    login: Mapping[str, str] | None = None,
 ) -> None:
     """Return once a broker has answered at one of the addresses, which share the time.
 
-    Raises: CommandError.
+    With the properties for a `login`, once a broker has accepted it.  Raises: CommandError.
     """
     reasons = []
     for server in servers:
-        reason = _what_is_wrong(server, tls, timeout_s / len(servers))
+        reason = _what_is_wrong(server, tls, timeout_s / len(servers), login or {})
         if reason is None:
             return
         reasons.append(reason)
     raise CommandError("; ".join(dict.fromkeys(reasons)))
 
 
-def _what_is_wrong(server: Address, tls: ssl.SSLContext | None, timeout_s: float) -> str | None:
+def _what_is_wrong(
+    server: Address, tls: ssl.SSLContext | None, timeout_s: float, login: Mapping[str, str]
+) -> str | None:
     """A sentence, or None if a broker answers."""
     where = f"{server[0]}:{server[1]}"
     nobody = f"no Kafka broker answered at {where} within {timeout_s:g} s"
     try:
-        _ask(server, tls, timeout_s)
+        _ask(server, tls, timeout_s, login)
+    except LoginRefused as error:
+        return f"{where} {error}"
     except (socket.gaierror, UnicodeError):  # the latter for a label that is no label
         return f"the name {server[0]!r} does not resolve"
     except ConnectionRefusedError:
@@ -91,7 +100,7 @@ def _other_protocol(server: Address, tls: ssl.SSLContext | None, where: str) -> 
     """What is wrong where neither plain text nor TLS, whichever was tried, got an answer."""
     other = None if tls else _trusting_context()
     try:
-        _ask(server, other, 1.0)
+        _ask(server, other, 1.0, {})
     except (_NotKafka, _Silent, OSError):
         if other is None:
             return f"what listens at {where} is no Kafka broker, or wants a client certificate"
@@ -100,7 +109,9 @@ def _other_protocol(server: Address, tls: ssl.SSLContext | None, where: str) -> 
     return f"{where} speaks {spoken}: set security.protocol to {prefix} or SASL_{prefix}"
 
 
-def _ask(server: Address, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+def _ask(
+    server: Address, tls: ssl.SSLContext | None, timeout_s: float, login: Mapping[str, str]
+) -> None:
     deadline = time.monotonic() + timeout_s
     with ExitStack() as open_sockets:
         connection = open_sockets.enter_context(socket.create_connection(server, timeout_s))
@@ -120,9 +131,12 @@ def _ask(server: Address, tls: ssl.SSLContext | None, timeout_s: float) -> None:
             head += part
             if head.startswith(_TLS_RECORDS):
                 raise _NotKafka
-    size, correlation_id = struct.unpack(">ii", head)
-    if correlation_id != CORRELATION_ID or size < 6:
-        raise _NotKafka
+        size, correlation_id = struct.unpack(">ii", head)
+        if correlation_id != CORRELATION_ID or size < 6:
+            raise _NotKafka
+        if is_by_password(login):
+            receive(connection, size - 4, deadline)
+            log_in(connection, login, deadline)
 
 
 def _connects(server: Address) -> bool:

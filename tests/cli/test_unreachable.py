@@ -2,9 +2,6 @@
 
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,30 +13,9 @@ from tests.kafka.process import free_port
 from tests.wire.servers import Server
 
 from .conftest import run_odradek
+from .listening import Talk, listening
 
 CERTIFICATE = Path(__file__).parent / "localhost.pem"
-Talk = Callable[[socket.socket], None]
-
-
-@contextmanager
-def listening(talk: Talk) -> Iterator[str]:
-    """A port on which each connection is given to `talk`; yields its address."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    talk(connection)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
 
 
 def web_server(connection: socket.socket) -> None:

@@ -1,0 +1,115 @@
+"""Tries a client's login over a connection of its own, to say at once why a broker refuses it.
+
+kafka-python goes on trying until its time is up, and then says that no broker answers.
+"""
+
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.broker.sasl.client import ClientMechanism, ServerRefused
+from odradek.broker.sasl.client_plain import PlainClient
+from odradek.broker.sasl.client_scram import Password, ScramClient
+from odradek.broker.sasl.scram import MECHANISMS
+
+from .client_sasl import PASSWORD_MECHANISMS
+
+_HANDSHAKE: Final = (17, 1)
+_AUTHENTICATE: Final = (36, 0)
+ANSWER_BYTES_MAX: Final = 1 << 19
+
+
+class LoginRefused(Exception):
+    """Why the client can't log in, as the end of a sentence whose subject is the server."""
+
+
+def is_by_password(properties: Mapping[str, str]) -> bool:
+    """Whether clients with these properties log in with a password."""
+    is_sasl = properties.get("security.protocol", "").startswith("SASL")
+    return is_sasl and properties.get("sasl.mechanism") in PASSWORD_MECHANISMS
+
+
+def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: float) -> None:
+    """Log in with a password until a time of `time.monotonic`.  Raises: LoginRefused, OSError."""
+    mechanism = properties["sasl.mechanism"]
+    name = mechanism.encode()
+    answer = _ask(connection, _HANDSHAKE, struct.pack(">h", len(name)) + name, deadline)
+    if answer.int16():
+        offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
+        raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
+    client = _client(mechanism, properties["sasl.username"], properties["sasl.password"])
+    token = client.first()
+    try:
+        while not client.is_complete:
+            body = struct.pack(">i", len(token)) + token
+            answer = _ask(connection, _AUTHENTICATE, body, deadline)
+            code, message, data = answer.int16(), answer.text(), answer.binary()
+            if code:
+                raise LoginRefused(f"refuses the login: {message or f'error {code}'}")
+            token = client.step(data)
+    except ServerRefused as error:
+        raise LoginRefused(str(error)) from None
+    except ConnectionError:
+        raise LoginRefused("hangs up during the login") from None
+
+
+def receive(connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
+    """So many bytes, at most 512 KiB.  Raises: LoginRefused, OSError."""
+    if not 4 <= size_bytes <= ANSWER_BYTES_MAX:
+        raise LoginRefused(f"gives an answer of {size_bytes} bytes")
+    found = b""
+    while len(found) < size_bytes:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        part = connection.recv(size_bytes - len(found))
+        if not part:
+            raise LoginRefused("hangs up during the login")
+        found += part
+    return found
+
+
+def _client(mechanism: str, user: str, password: str) -> ClientMechanism:
+    if mechanism not in MECHANISMS:
+        return PlainClient(user, password)
+    return ScramClient(Password(MECHANISMS[mechanism], user, password), secrets.token_urlsafe)
+
+
+class _Answer:
+    """The body of a response, read from its beginning."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._position = 0
+
+    def _take(self, size_bytes: int) -> bytes:
+        end = self._position + size_bytes
+        if end > len(self._body):
+            raise LoginRefused("gives an answer that is cut off")
+        part = self._body[self._position : end]
+        self._position = end
+        return part
+
+    def int16(self) -> int:
+        number: int = struct.unpack(">h", self._take(2))[0]
+        return number
+
+    def int32(self) -> int:
+        number: int = struct.unpack(">i", self._take(4))[0]
+        return number
+
+    def text(self) -> str | None:
+        size_bytes = self.int16()
+        return None if size_bytes < 0 else self._take(size_bytes).decode(errors="replace")
+
+    def binary(self) -> bytes:
+        return self._take(max(0, self.int32()))
+
+
+def _ask(connection: socket.socket, api: tuple[int, int], body: bytes, deadline: float) -> _Answer:
+    """Send a request without a client id, and read the answer.  Raises: LoginRefused, OSError."""
+    frame = struct.pack(">hhih", *api, 0, -1) + body
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+    (size_bytes,) = struct.unpack(">i", receive(connection, 4, deadline))
+    return _Answer(receive(connection, size_bytes, deadline)[4:])
