@@ -22,6 +22,7 @@ from .net.endpoints import (
     Endpoint,
     check_listeners,
     choose_broker_listeners,
+    parse_also_accepting,
     parse_connection_limits,
     parse_endpoints,
     parse_protocol_map,
@@ -207,6 +208,13 @@ class Config(BrokerSettings):
             advertised=self.advertised_endpoints,
             protocols=self.security_protocols,
             is_alone=self.zookeeper_connect is None,
+        )
+        self.broker_listeners = self.broker_listeners._replace(
+            also_accepting=parse_also_accepting(
+                "odradek.broker.listeners.accepted",
+                self.odradek_broker_listeners_accepted,
+                self.listener_endpoints,
+            )
         )
         if self.private_endpoints:
             self.broker_listeners = BrokerListeners(PRIVATE.name, None)

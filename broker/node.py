@@ -52,7 +52,7 @@ class Node:
         self.runtime = local.runtime
         self.clock = local.clock
         self.broker_id = local.broker_id
-        self.broker_listeners = config.broker_listeners.names
+        self.broker_listeners = config.broker_listeners.accepting
         """The listeners on which other brokers connect."""
         self.metadata = local.metadata
         self.metrics = local.metrics

@@ -111,6 +111,8 @@ class BrokerListeners(NamedTuple):
     inter_broker: str
     control_plane: str | None
     """For requests between the controller and brokers; None: the inter-broker listener."""
+    also_accepting: frozenset[str] = frozenset()
+    """Where other brokers may still, or already, connect while they move to another listener."""
 
     @property
     def of_controller(self) -> str:
@@ -119,8 +121,13 @@ class BrokerListeners(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """All listeners that brokers may connect to."""
+        """The listeners of other brokers that this one connects to."""
         return frozenset((self.inter_broker, self.of_controller))
+
+    @property
+    def accepting(self) -> frozenset[str]:
+        """The own listeners on which requests between brokers are accepted."""
+        return self.names | self.also_accepting
 
 
 def choose_broker_listeners(
@@ -186,6 +193,19 @@ def _check_no_login(listener_name: str, protocols: Mapping[str, str]) -> None:
             "(inter.broker.listener.name, control.plane.listener.name) and must be PLAINTEXT or "
             "SSL; clients can have another"
         )
+
+
+def parse_also_accepting(
+    setting: str, names: tuple[str, ...], listeners: tuple[Endpoint, ...]
+) -> frozenset[str]:
+    """The listeners on which brokers are accepted beside those for them.  Raises: ConfigError."""
+    wanted = frozenset(name.strip().upper() for name in names)
+    unknown = wanted - {endpoint.name for endpoint in listeners}
+    if unknown:
+        raise ConfigError(
+            f"{setting}={','.join(names)} is not allowed: {min(unknown)} is not one of listeners"
+        )
+    return wanted
 
 
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Protocol
 
-from .declaration import BOOLEAN, INT, LONG, STRING, ConfigError, Setting, Value
+from .declaration import BOOLEAN, INT, LIST, LONG, STRING, ConfigError, Setting, Value
 
 PROTOCOL_VERSIONS: Final = ("3.9", "3.9-IV0")
 DRAWN_BROKER_ID: Final = -1
@@ -94,6 +94,13 @@ class InterBrokerSettings:
         None,
         "A separate listener for requests between the controller and the brokers; one of "
         "advertised.listeners. Unset: the listener between brokers.",
+    )
+    odradek_broker_listeners_accepted = Setting(
+        "odradek.broker.listeners.accepted",
+        LIST,
+        (),
+        "Further listeners on which requests between brokers are accepted, while brokers move from "
+        "one listener to another by rolling restarts. Kafka accepts them on all.",
     )
     inter_broker_protocol_version = Setting(
         "inter.broker.protocol.version",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.config import Config, load_config
+from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.handlers import APIS, Api, Need
 from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.net.endpoints import PRIVATE
@@ -108,10 +108,30 @@ async def test_who_is_refused_is_named(
     [
         ({}, {"BROKERS"}),
         ({"control.plane.listener.name": "PLANE"}, {"BROKERS", "PLANE"}),
+        ({"odradek.broker.listeners.accepted": "plane"}, {"BROKERS", "PLANE"}),
     ],
 )
 def test_listeners_of_their_own(settings: Mapping[str, str], taken: set[str]) -> None:
-    assert Config({**SEVERAL, **settings}).broker_listeners.names == taken
+    assert Config({**SEVERAL, **settings}).broker_listeners.accepting == taken
+
+
+def test_an_accepted_listener_is_not_connected_to() -> None:
+    chosen = Config({**SEVERAL, "odradek.broker.listeners.accepted": "PLANE"}).broker_listeners
+    assert chosen.names == {"BROKERS"}
+    with pytest.raises(ConfigError, match="WHERE is not one of listeners"):
+        Config({**SEVERAL, "odradek.broker.listeners.accepted": "PLANE, where"})
+
+
+@on_broker({**SEVERAL, "odradek.broker.listeners.accepted": "PLANE"}, both=False)
+async def test_brokers_come_by_a_listener_that_they_move_to(broker: RunningBroker) -> None:
+    broker.node.local.is_alone = False
+    stale = LeaderAndIsrRequest(controller_epoch=0, broker_epoch=-1)
+    codes = []
+    for listener in broker.listeners:
+        async with await Client.connect(listener.port) as peer:
+            codes.append((await peer.ask(stale, 7)).error_code)
+    accepted = ErrorCode.STALE_CONTROLLER_EPOCH
+    assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, accepted, accepted]
 
 
 @on_broker({**SEVERAL, "control.plane.listener.name": "PLANE"}, both=False)

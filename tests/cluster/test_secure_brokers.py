@@ -1,4 +1,4 @@
-"""Brokers that speak TLS with each other: replication, the controller, transactions, and kills.
+"""Brokers that speak TLS with each other: kills, restarts, and the way there from PLAINTEXT.
 
 Clients in the laboratory speak PLAINTEXT, on a listener that brokers do not use.
 """
@@ -20,24 +20,35 @@ TOPIC: Final = "kept"
 BETWEEN: Final = 200
 TIMEOUT_S: Final = 60.0
 SETTINGS: Final = {**PATIENT, "offsets.topic.replication.factor": "3"}
-MAP: Final = "PLAINTEXT:PLAINTEXT,BROKERS:{protocol},PLANE:{protocol}"
+NAMES: Final = ("PLAINTEXT", "BROKERS", "PLANE")
+ACCEPTED: Final = "odradek.broker.listeners.accepted"
+BY_BROKERS: Final = {
+    "inter.broker.listener.name": "BROKERS",
+    "control.plane.listener.name": "PLANE",
+}
 
 
-def secure(
+def add_listeners(
     lab: Cluster, certificates: Certificates, protocol: str, more: Mapping[str, str]
 ) -> None:
-    """Give each broker two listeners for the others, beside the one for clients."""
+    """Give each broker two listeners beside the one for clients, which none of them uses yet."""
     for broker in lab.brokers.values():
-        ports = {"PLAINTEXT": broker.port, "BROKERS": free_port(), "PLANE": free_port()}
+        ports = dict(zip(NAMES, (broker.port, free_port(), free_port()), strict=True))
         broker.settings |= {
-            "listeners": ",".join(f"{name}://{broker.host}:{ports[name]}" for name in ports),
-            "listener.security.protocol.map": MAP.format(protocol=protocol),
-            "inter.broker.listener.name": "BROKERS",
-            "control.plane.listener.name": "PLANE",
+            "listeners": ",".join(f"{name}://{broker.host}:{ports[name]}" for name in NAMES),
+            "listener.security.protocol.map": (
+                f"PLAINTEXT:PLAINTEXT,BROKERS:{protocol},PLANE:{protocol}"
+            ),
             "ssl.keystore.location": str(certificates.broker.store),
             "ssl.truststore.location": certificates.trust,
             **more,
         }
+
+
+def use_listeners(lab: Cluster) -> None:
+    """Have the brokers speak with each other there."""
+    for broker in lab.brokers.values():
+        broker.settings |= BY_BROKERS
 
 
 @pytest.fixture
@@ -66,7 +77,42 @@ def kill_and_roll(lab: Cluster) -> None:
     assert load.compare_logs() == []
 
 
+def restart_each(lab: Cluster, load: Workload, settings: Mapping[str, str | None]) -> None:
+    """Change settings of each broker in turn; None takes one away."""
+    for broker in lab.brokers:
+        lab.stop(broker)
+        changed = {**lab.brokers[broker].settings, **settings}
+        lab.brokers[broker].settings = {
+            name: value for name, value in changed.items() if value is not None
+        }
+        lab.start(broker)
+        lab.settle()
+        load.wait_for(BETWEEN, TIMEOUT_S)
+
+
 @pytest.mark.timeout(300)
 def test_brokers_speak_tls(lab: Cluster, certificates: Certificates) -> None:
-    secure(lab, certificates, "SSL", {"ssl.client.auth": "required"})
+    add_listeners(lab, certificates, "SSL", {"ssl.client.auth": "required"})
+    use_listeners(lab)
     kill_and_roll(lab)
+
+
+def migrate(lab: Cluster) -> None:
+    """From PLAINTEXT to the other listeners, under load, as docs/clusters.md says."""
+    both = {ACCEPTED: ",".join(NAMES)}
+    for broker in lab.brokers.values():
+        broker.settings |= both
+    lab.start()
+    with Workload(lab, TOPIC, members=("aiokafka",), rate=200) as load:
+        restart_each(lab, load, BY_BROKERS)
+        restart_each(lab, load, {ACCEPTED: None})
+    assert load.verify() == []
+    assert load.failed == 0, f"{load.failed} records failed or timed out: {load.history}"
+    lab.settle()
+    assert load.compare_logs() == []
+
+
+@pytest.mark.timeout(300)
+def test_brokers_move_to_tls(lab: Cluster, certificates: Certificates) -> None:
+    add_listeners(lab, certificates, "SSL", {})
+    migrate(lab)
