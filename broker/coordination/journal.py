@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from .interface import StoreError
@@ -42,6 +43,8 @@ SCHEMA: Final = (
 )
 INSERT: Final = f"INSERT OR REPLACE INTO node ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 STATEMENTS_CACHED: Final = 16
+FOR_ITS_OWNER: Final = 0o600
+"""The mode of a new store; one that is there keeps its own."""
 SYNCHRONOUS = "FULL"
 """Every commit is synced.  Only tests of other things may lower this to save time."""
 
@@ -84,6 +87,9 @@ class SqliteJournal:
         """Lock the file and read all of it.  Raises: StoreError."""
         import sqlite3
 
+        # It has the keys of SCRAM users. SQLite gives its mode to the files beside it.
+        with suppress(OSError):  # sqlite3 fails below, and says why
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, FOR_ITS_OWNER))
         try:
             self._connection = sqlite3.connect(
                 self._path,

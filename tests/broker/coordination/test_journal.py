@@ -239,3 +239,15 @@ class FullConnection:
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
         return self.real.execute(statement, *more)
+
+
+def test_a_new_store_is_for_its_owner_only(tmp_path: Path) -> None:
+    """It has the keys of users, and so has what is beside it; an older one keeps its mode."""
+    path = tmp_path / "store"
+    with opened(path) as journal:
+        journal.commit(1, [("/a", NODE)])
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert {modes["store"], modes["store-wal"]} == {0o600}
+    path.chmod(0o640)
+    with opened(path):
+        assert path.stat().st_mode & 0o777 == 0o640
