@@ -9,7 +9,7 @@ ODRADEK_FLUSH_BYTES is odradek.flush.bytes: the prefix is not doubled.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -41,6 +41,9 @@ from .settings.described import (
 )
 from .settings.groups import check_group_settings
 from .settings.interbroker import DEFAULTS_WITH_ZOOKEEPER, check_broker_id
+from .settings.of_listener import of_listener
+from .settings.password_encoder import PasswordEncoder
+from .settings.passwords import Passwords
 from .settings.properties import parse_properties
 from .settings.replication import check_replication_settings
 from .settings.sasl import ListenerSasl, sasl_listener_setting
@@ -128,19 +131,24 @@ class Config(BrokerSettings):
 
     def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
         """A warning for each setting of a listener that does not exist, or has no TLS or SASL."""
-        lines = []
+        return [
+            f"setting {name} has no effect: {listener_name} is not a listener with {of}"
+            for name, listener_name, of in self._of_no_listener(static)
+        ]
+
+    def _of_no_listener(self, names: Iterable[str]) -> list[tuple[str, str, str]]:
+        """The settings among `names` of a listener that does not exist, or has no TLS or SASL."""
         served = {end.name for end in self.listener_endpoints}
-        for name in static:
-            found, of = listener_setting(name), "SSL"
-            if found is None:
-                found, of = sasl_listener_setting(name), "SASL"
-            if found is None:
+        found = []
+        for name in names:
+            setting, of = listener_setting(name), "SSL"
+            if setting is None:
+                setting, of = sasl_listener_setting(name), "SASL"
+            if setting is None:
                 continue
-            if found[0] not in served or of not in self.security_protocols[found[0]]:
-                lines.append(
-                    f"setting {name} has no effect: {found[0]} is not a listener with {of}"
-                )
-        return lines
+            if setting[0] not in served or of not in self.security_protocols[setting[0]]:
+                found.append((name, setting[0], of))
+        return found
 
     def _use(self, layers: Layers) -> None:
         """Raises: ConfigError."""
@@ -158,10 +166,8 @@ class Config(BrokerSettings):
         if setting is not None:
             static[name] = setting.parse(text, origin)
             return
-        of_listener = listener_setting(name) or sasl_listener_setting(name)
-        if of_listener is not None:
-            setting = copy(of_listener[1])
-            setting.name = name  # for error messages
+        setting = of_listener(name)
+        if setting is not None:
             static[name] = setting.parse(text, origin)
             if setting.refused_because:
                 raise ConfigError(
@@ -336,16 +342,24 @@ class Config(BrokerSettings):
 
     def check_broker_change(
         self, current: Mapping[str, str], wanted: Mapping[str, str], *, is_cluster: bool
-    ) -> None:
+    ) -> "Config":
         """Check a change of the settings of this broker, or (`is_cluster`) of all brokers.
+
+        Return the configuration that the broker would have.  The passwords are not encrypted.
 
         Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
         """
+        for name, listener_name, of in self._of_no_listener(wanted.keys() - current.keys()):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} has no effect: {listener_name} is not a listener with {of}",
+            )
         declared = all_declared(BUILT)
         changes.check_broker(current, wanted, declared, self.layers, is_cluster=is_cluster)
         try:
             together = self._changed(**{"cluster" if is_cluster else "own": wanted})
             check_thread_change(self, together)
+            return together
         except ConfigError as error:
             raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
 
@@ -359,11 +373,30 @@ class Config(BrokerSettings):
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
 
     def change(self, **layer: Mapping[str, str]) -> None:
-        """Replace the settings of this broker (`own`) or of all brokers (`cluster`).
+        """Replace the settings of this broker (`own`) or of all brokers (`cluster`), as stored.
 
         Nothing changes if the settings are invalid together.  Raises: ConfigError.
         """
-        self._use(self._changed(**layer).layers)
+        read = {where: self.passwords.readable(texts) for where, texts in layer.items()}
+        self._use(self._changed(**read).layers)
+
+    @property
+    def passwords(self) -> Passwords:
+        """The passwords among stored settings of brokers."""
+        new, old = self.password_encoder_secret, self.password_encoder_old_secret
+        encoders = (
+            PasswordEncoder(
+                secret,
+                self.password_encoder_cipher_algorithm,
+                self.password_encoder_keyfactory_algorithm,
+                self.password_encoder_key_length,
+                self.password_encoder_iterations,
+            )
+            if secret
+            else None
+            for secret in (new, old)
+        )
+        return Passwords(all_declared(BUILT), *encoders)
 
     def _changed(self, **layer: Mapping[str, str]) -> "Config":
         layers = self.layers._replace(
@@ -399,6 +432,8 @@ def _readable(texts: Mapping[str, str], where: str) -> dict[str, Value]:
     declared, values = all_declared(BUILT), {}
     for name, text in texts.items():
         setting = declared.get(name)
+        if setting is None and where == "own" and listener_setting(name) is not None:
+            setting = of_listener(name)
         if setting is None:
             logger.warning(
                 "broker config ignored: there is no config named %.100r layer=%s", name, where

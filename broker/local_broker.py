@@ -42,6 +42,7 @@ class LocalBroker:
         self.replicas = replicas
         self.scram_users = scram_users
         """The SCRAM users, as this broker knows them."""
+        self.random_bytes = runtime.random_bytes
         self.throttles = Throttles(config, runtime.clock)
         self.quotas = Quotas(
             config,

@@ -151,6 +151,10 @@ class Runtime:
             boot_id=_boot_id,
         )
 
+    def random_bytes(self, count: int) -> bytes:
+        """Bytes that nobody can guess."""
+        return self.random_bits(8 * count).to_bytes(count, "big")
+
     def close(self) -> None:
         """End the threads that were started.  Blocks until they have finished their work."""
         offloads = self.offload, self.store_offload, self.write_offload, self.compress_offload

@@ -27,6 +27,7 @@ from odradek.storage.log.log_config import LogConfig
 from . import maintenance
 from .administration.dynamic_configs import load_broker_configs
 from .assembly import assemble
+from .certificates import Certificates
 from .cluster.election import KRaftControls
 from .config import Config, ConfigError
 from .coordination.current import CurrentSession
@@ -53,14 +54,12 @@ from .partitions.closing import close_log_dirs
 from .partitions.old_transactions import with_old_transactions
 from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
-from .peers.security import load_securities
 from .runtime import Runtime
 from .sasl.credentials import ScramUsers
 from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
     from .sasl.login import Offer
-    from .tls.context import Tls
 
 logger = logging.getLogger(__name__)
 
@@ -205,10 +204,9 @@ class Broker:
         await make_startup_paths(session)
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
-        await load_broker_configs(self.config, session, self.broker_id)
+        await load_broker_configs(self.config, session, self.broker_id, runtime.random_bytes)
         # Before the logs, whose recovery may take long.
-        self._tls = self._load_certificates()
-        self._securities = load_securities(self.config, self._tls)
+        self._certificates = Certificates(self.config)
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,
@@ -302,7 +300,7 @@ class Broker:
             replicas=replicas,
             scram_users=self._scram_users,
         )
-        node, self._member = assemble(local, session, tasks, self._securities)
+        node, self._member = assemble(local, session, tasks, self._certificates.securities)
         self._stack.callback(node.loggers.reset_all)
         self._stack.callback(node.groups.close)
         self._stack.callback(node.transactions.close)
@@ -319,7 +317,14 @@ class Broker:
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
-        node.dynamic_configs.on_broker_changed.append(connections.limits_changed)
+        configs = node.dynamic_configs
+        certificates, config = self._certificates, self.config
+        configs.on_broker_changed += [
+            connections.limits_changed,
+            lambda: certificates.renew(config, rereads=False),
+        ]
+        configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))
+        configs.broker_checks.append(certificates.check)
         listeners: list[Listener] = []
         for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
             listener = self._listener(connections, endpoint)
@@ -332,11 +337,10 @@ class Broker:
         return listeners
 
     def _listener(self, connections: Connections, endpoint: Endpoint) -> Listener:
-        tls = self._tls.get(endpoint.name)
-        if tls is not None:
+        if endpoint.name in self._certificates:
             from .net.tls_listener import TlsListener
 
-            return TlsListener(connections, endpoint, self.config, tls)
+            return TlsListener(connections, endpoint, self.config, self._certificates)
         kind = StreamListener if self._portable else PlainListener
         return kind(connections, endpoint, self.config)
 
@@ -350,17 +354,6 @@ class Broker:
 
                 secrets = Secrets(cluster_id.encode(), self._runtime.random_bits)
                 made[endpoint.name] = make_offer(given, self._scram_users, secrets)
-        return made
-
-    def _load_certificates(self) -> "dict[str, Tls]":
-        """The TLS of the listeners that use it, by their names.  Raises: ConfigError."""
-        made = {}
-        for endpoint in self.config.listener_endpoints:
-            given = self.config.listener_tls(endpoint.name)
-            if given is not None:
-                from .tls.context import make_tls
-
-                made[endpoint.name] = make_tls(given)
         return made
 
     async def _register(

@@ -64,10 +64,22 @@ async def read_config(session: Session, path: str) -> dict[str, str]:
         return {}
 
 
-async def load_broker_configs(config: Config, session: Session, broker_id: int) -> None:
-    """Apply the settings of all brokers and of this one; if any is invalid, apply none."""
+async def load_broker_configs(
+    config: Config, session: Session, broker_id: int, random_bytes: Callable[[int], bytes]
+) -> None:
+    """Apply the settings of all brokers and of this one; if any is invalid, apply none.
+
+    Passwords that only `password.encoder.old.secret` can read are first encrypted with the new one.
+    Raises: ConfigError if they can't be.
+    """
     cluster = await read_config(session, znodes.broker_config_path(None))
-    own = await read_config(session, znodes.broker_config_path(broker_id))
+    path = znodes.broker_config_path(broker_id)
+    own = await read_config(session, path)
+    renewed = config.passwords.renewed(own, random_bytes)
+    if renewed is not None:
+        own = renewed
+        await session.set(path, znodes.encode_config(own))
+        logger.info("passwords encrypted with the new secret path=%s", path)
     try:
         config.change(cluster=cluster, own=own)
     except ConfigError as error:
@@ -90,6 +102,10 @@ class DynamicConfigs:
         self._allowed_unclean = local.config.unclean_leader_election_enable
         self._handled = -1  # the number of the last notification handled
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self.broker_checks: list[Callable[[Config], None]] = []
+        """Called with the configuration that this broker would have; each may refuse it."""
+        self.on_own_written: list[Callable[[], None]] = []
+        """Called after settings of this broker alone were written, even if they are the same."""
         self.on_broker_changed: list[Callable[[], None]] = []
         """Called after settings of this broker have changed in `config`."""
         self.on_topic_changed: list[Callable[[], None]] = []
@@ -305,12 +321,22 @@ class DynamicConfigs:
         """Change the settings of this broker or (`is_cluster`) of all.  Raises: Refused."""
 
         def check(current: Texts) -> Texts:
-            wanted = change(current)
-            self._local.config.check_broker_change(current, wanted, is_cluster=is_cluster)
-            return wanted
+            config = self._local.config
+            readable = config.passwords.readable(current)
+            wanted = change(readable)
+            future = config.check_broker_change(readable, wanted, is_cluster=is_cluster)
+            for refuse in () if is_cluster else self.broker_checks:
+                refuse(future)
+            try:
+                return config.passwords.stored(wanted, current, self._local.random_bytes)
+            except ConfigError as error:
+                raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
 
         name = znodes.DEFAULT_ENTITY if is_cluster else self._broker_id
         await self._change(f"brokers/{name}", check, validate_only=validate_only)
+        if not is_cluster and not validate_only:
+            for notify in self.on_own_written:
+                notify()
 
     async def change_group(self, group_id: str, change: Change, *, validate_only: bool) -> None:
         """Change a group's own settings.  Raises: Refused."""

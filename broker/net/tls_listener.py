@@ -3,8 +3,8 @@
 import socket
 from typing import Final
 
+from ..certificates import Certificates
 from ..config import Config
-from ..tls.context import Tls
 from .connections import Connections
 from .endpoints import Endpoint
 from .listener import PlainListener
@@ -18,15 +18,18 @@ class TlsListener(PlainListener):
     """Accepts on its own socket, and passes sockets to `TlsConnection`."""
 
     def __init__(
-        self, connections: Connections, endpoint: Endpoint, config: Config, tls: Tls
+        self,
+        connections: Connections,
+        endpoint: Endpoint,
+        config: Config,
+        certificates: Certificates,
     ) -> None:
         super().__init__(connections, endpoint, config)
-        self._tls = tls
+        self._certificates = certificates
         self._scratch = memoryview(bytearray(RECEIVED_BYTES_MAX))
 
     def _serve(self, sock: socket.socket, host: str) -> None:
+        tls = self._certificates.tls(self.name)
         self._connections.add(
-            TlsConnection(
-                self._connections, self.name, host, sock, tls=self._tls, scratch=self._scratch
-            )
+            TlsConnection(self._connections, self.name, host, sock, tls=tls, scratch=self._scratch)
         )

@@ -49,20 +49,25 @@ def load_securities(config: Config, served: "Mapping[str, Tls]") -> Securities:
     `served` has the TLS of this broker's own listeners: it must trust itself, or the brokers could
     not speak with each other.
     """
-    securities = {}
-    for name in sorted(config.broker_listeners.names):
-        protocol = config.security_protocols.get(name, PLAINTEXT)
-        given = config.listener_tls(name)
-        if given is None:
-            securities[name] = Security(protocol)
-            continue
-        from ..tls.client import check_client_context, make_client_context
+    return {
+        name: Security(
+            config.security_protocols.get(name, PLAINTEXT),
+            load_context(config, name, served[name]) if name in served else None,
+        )
+        for name in sorted(config.broker_listeners.names)
+    }
 
-        context = make_client_context(given)
-        if config.zookeeper_connect is not None:  # else there will be no other broker
-            check_client_context(context, served[name], given, host=_advertised_host(config, name))
-        securities[name] = Security(protocol, context)
-    return securities
+
+def load_context(config: Config, listener_name: str, served: "Tls") -> "SSLContext":
+    """Load the stores for connections to one listener.  Raises: ConfigError."""
+    from ..tls.client import check_client_context, make_client_context
+
+    given = config.listener_tls(listener_name)
+    assert given is not None
+    context = make_client_context(given)
+    if config.zookeeper_connect is not None:  # else there will be no other broker
+        check_client_context(context, served, given, host=_advertised_host(config, listener_name))
+    return context
 
 
 def _advertised_host(config: Config, listener_name: str) -> str:

@@ -10,6 +10,7 @@ from .declaration import INT, LONG, Setting
 from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
+from .password_encoder import PasswordSettings
 from .replication import ReplicationSettings
 from .sasl import SaslSettings
 from .throttles import ThrottleSettings
@@ -90,6 +91,7 @@ class BrokerSettings(
     ListenerSettings,
     TlsSettings,
     SaslSettings,
+    PasswordSettings,
     TopicDefaultSettings,
     LogSettings,
     RetentionSettings,

@@ -16,8 +16,9 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from .declaration import LIST, ConfigError, NotBuilt, Setting, Value, text_of
 from .described import Declared, Layers
+from .of_listener import of_listener
 from .sasl import SASL_SETTINGS
-from .tls import TLS_SETTINGS
+from .tls import TLS_SETTINGS, listener_setting
 from .topic_config import TOPIC_SETTINGS, broker_value, check_compaction_lags
 from .topic_declaration import BUILT, TopicSetting
 
@@ -93,7 +94,7 @@ def changed(current: Texts, changes: Iterable[ConfigChange], declared: Declared)
 def _changed_list(
     current: str | None, operation: Operation, value: str, name: str, declared: Declared
 ) -> str:
-    setting = declared.get(name)
+    setting = declared.get(name) or of_listener(name)
     if setting is None or setting.kind.code != LIST.code:
         raise _invalid_config(f"{name[:100]} is no list: {operation.name} is not possible")
     default = setting.default
@@ -145,10 +146,13 @@ def check_broker(
     from .known import CHANGEABLE, PER_BROKER, PER_LISTENER
 
     news = dict(_news(current, wanted))
-    for name in news:
-        if name not in declared:
+    settings = {name: declared.get(name) or of_listener(name) for name in news}
+    for name, setting in settings.items():
+        if setting is None:
             raise _invalid_config(f"there is no config named {name[:100]!r} that could be changed")
-    static = sorted(news.keys() - CHANGEABLE)
+    of_one = {name for name in news if name not in declared}  # of one listener
+    changeable = {name for name in of_one if listener_setting(name) and ".allow." not in name}
+    static = sorted(news.keys() - CHANGEABLE - changeable)
     if static:
         raise _invalid_request(f"a running broker cannot change {_listed(static)}")
     for_listeners = sorted(news.keys() & PER_LISTENER)
@@ -156,12 +160,14 @@ def check_broker(
         raise _invalid_request(
             f"only of a single listener can be changed: {_listed(for_listeners)}"
         )
-    for_brokers = sorted(news.keys() & PER_BROKER)
+    for_brokers = sorted(news.keys() & (PER_BROKER | of_one))
     if for_brokers and is_cluster:
         raise _invalid_request(f"only of a single broker can be changed: {_listed(for_brokers)}")
     given = layers.merged()
     for name, text in news.items():
-        _check_dynamic(declared[name], text, given)
+        setting = settings[name]
+        assert setting is not None
+        _check_dynamic(setting, text, given)
 
 
 def _check_dynamic(setting: Setting[Value], text: str, given: Mapping[str, Value]) -> None:

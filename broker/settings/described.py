@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from .declaration import Setting, Value, text_of
 from .groups import GROUP_CONFIGS
+from .of_listener import of_listener, without_prefix
 from .throttles import RATES
 from .topic_config import TOPIC_SETTINGS, read_overrides
 from .topic_declaration import TopicSetting
@@ -86,20 +87,23 @@ def describe_broker(
 ) -> list[Described]:
     """All settings of a broker, or those of `names` that exist, ordered by name.
 
-    Throttle rates are shown only if they are set.
+    Throttle rates, and settings of single listeners, are shown only if they are set. As in Kafka,
+    the latter are read-only, though some can be changed, and the setting of all is a synonym.
     """
     from .known import DYNAMIC
 
     declared, given = all_declared(built), layers.merged()
-    chosen = set(names) & declared.keys() if names else declared.keys()
+    known = declared.keys() | {name for name in given if of_listener(name) is not None}
+    chosen = set(names) & known if names else known
     described = []
     for name in sorted(chosen - (RATES - given.keys())):
-        setting = declared[name]
+        setting = declared.get(name) or of_listener(name)
+        assert setting is not None
         described.append(
             _described(
                 setting,
                 given.get(name, setting.default),
-                _synonyms((name,), declared, layers),
+                _synonyms((name, *filter(None, [without_prefix(name)])), declared, layers),
                 read_only=name not in DYNAMIC,
             )
         )
@@ -171,7 +175,8 @@ def describe_logger(name: str, level: str) -> Described:
 
 
 def _synonyms(names: Iterable[str], declared: Declared, layers: Layers) -> tuple[Synonym, ...]:
-    settings = [declared[name] for name in names]
+    names = tuple(names)
+    settings = [setting for name in names if (setting := declared.get(name) or of_listener(name))]
     given = [
         Synonym(setting.name, _shown(setting, layer[setting.name]), source)
         for source, layer in layers.by_source()
@@ -181,7 +186,7 @@ def _synonyms(names: Iterable[str], declared: Declared, layers: Layers) -> tuple
     defaults = [
         Synonym(setting.name, _shown(setting, setting.default), DEFAULT_CONFIG)
         for setting in settings
-        if setting.default is not None
+        if setting.default is not None and setting.name in declared
     ]
     return (*given, *defaults)
 

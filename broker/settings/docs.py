@@ -64,8 +64,12 @@ restart.
 _TLS: Final = """\
 These settings apply to every listener with the security protocol SSL. With the prefix
 `listener.name.<listener>.` (the listener's name in small letters) they apply to that listener only,
-and override the ones without it: `listener.name.external.ssl.client.auth=required`. They are read
-at the start; a new certificate needs a restart.
+and override the ones without it: `listener.name.external.ssl.client.auth=required`. Those with the
+prefix can be changed while the broker runs, for a single broker. Any change of a broker's own
+settings, even to the same value, also reads stores again whose files have changed. New connections
+then use the new certificates. A store that cannot be used, or that has other names than the one
+before (`ssl.allow.dn.changes`, `ssl.allow.san.changes`), is refused. Passwords need
+`password.encoder.secret`.
 
 Stores are PEM, or PKCS12 with the extra `tls` (`pip install 'odradek[tls]'`). A truststore has no
 private key. JKS is refused with the command that converts it. A broker connects to other brokers
@@ -120,6 +124,7 @@ _GROUP_TITLES: Final = (
     "Listeners and connections",
     "TLS",
     "SASL",
+    "Passwords that change while the broker runs",
     "New topics and their defaults",
     "Data directories and logs",
     "Retention",
@@ -142,7 +147,7 @@ _UNBUILT_TITLES: Final = (
     ("Not built yet: parts of groups and transactions", COORDINATORS),
     ("Not built yet: policies and quotas", LIMITS),
     ("Not built yet: ZooKeeper", ZOOKEEPER),
-    ("Not built yet: authorization and secrets", AUTHORIZATION),
+    ("Not built yet: authorization", AUTHORIZATION),
     ("Not built yet: more of TLS", SSL),
     ("Not built yet: SASL", SASL),
     ("Never: threads and Java", THREADS_AND_JAVA),

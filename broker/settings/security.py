@@ -7,7 +7,6 @@ deny.
 from typing import Final
 
 from .declaration import (
-    BOOLEAN,
     CLASS,
     DOUBLE,
     INT,
@@ -39,27 +38,11 @@ AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
         "A token lasts this long at most.", at_least=1),
     Setting("delegation.token.expiry.check.interval.ms", LONG, 3_600_000,
         "How often to look for expired tokens.", at_least=1),
-    Setting("password.encoder.secret", PASSWORD.or_none, None,
-        "The key with which passwords in dynamic configs are kept."),
-    Setting("password.encoder.old.secret", PASSWORD.or_none, None,
-        "The former such key, while it is being changed."),
-    Setting("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding",
-        "Cipher for these passwords."),
-    Setting("password.encoder.iterations", INT, 4096,
-        "Rounds of the derivation of the key for these passwords.", at_least=1024),
-    Setting("password.encoder.key.length", INT, 128,
-        "Bits of that key.", at_least=8),
-    Setting("password.encoder.keyfactory.algorithm", STRING.or_none, None,
-        "The derivation of that key."),
     Setting("security.providers", STRING.or_none, None,
         "Java classes that provide algorithms."),
 )
 
 SSL: Final[tuple[Setting[Value], ...]] = (
-    Setting("ssl.allow.dn.changes", BOOLEAN, False,
-        "Let a new certificate name another subject than the old one."),
-    Setting("ssl.allow.san.changes", BOOLEAN, False,
-        "Let a new certificate lack host names of the old one."),
     Setting("ssl.provider", STRING.or_none, None,
         "Java's security provider for TLS."),
     Setting("ssl.keymanager.algorithm", STRING, "SunX509",

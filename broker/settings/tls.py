@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .declaration import LIST, PASSWORD, STRING, Setting, Value, declared_in
+from .declaration import BOOLEAN, LIST, PASSWORD, STRING, Setting, Value, declared_in
 
 CLIENT_AUTH: Final = "ssl.client.auth"
 _PREFIX: Final = "listener.name."
@@ -122,6 +122,19 @@ class TlsSettings:
         "Rules that turn the subject of a client's certificate into the name of a user. Patterns "
         "are those of RE2.",
     )
+    ssl_allow_dn_changes = Setting(
+        "ssl.allow.dn.changes",
+        BOOLEAN,
+        False,
+        "Whether a certificate that replaces another one while the broker runs may have another "
+        "subject.",
+    )
+    ssl_allow_san_changes = Setting(
+        "ssl.allow.san.changes",
+        BOOLEAN,
+        False,
+        "Whether it may lack subject alternative names of the other one.",
+    )
 
 
 TLS_SETTINGS: Final[dict[str, Setting[Value]]] = declared_in(TlsSettings)
@@ -157,6 +170,10 @@ class ListenerTls:
         if self.has_sasl and name == CLIENT_AUTH and self.name_of(name) == name:
             return TLS_SETTINGS[name].default
         return self._given.get(self.name_of(name), TLS_SETTINGS[name].default)
+
+    def values(self) -> dict[str, Value]:
+        """All values, by Kafka's names without the prefix."""
+        return {name: self[name] for name in TLS_SETTINGS}
 
     def name_of(self, name: str) -> str:
         """The name under which the setting is set, to be shown to the user."""

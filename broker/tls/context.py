@@ -1,4 +1,4 @@
-"""The TLS of one listener, made from its settings when the broker starts."""
+"""The TLS of one listener, made from its settings."""
 
 import ssl
 from typing import Final, NamedTuple
@@ -8,8 +8,10 @@ from ..settings.tls import ListenerTls
 from .ciphers import TLS_1_3, openssl_name
 from .mapping import RULES, BadRules, MappingRules
 from .stores import load_key, load_trust
-from .subject import subject_of
+from .subject import BadDer, alternative_names_of, subject_of
 
+ALLOW_DN: Final = "ssl.allow.dn.changes"
+ALLOW_SAN: Final = "ssl.allow.san.changes"
 _VERSIONS: Final = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
@@ -27,6 +29,8 @@ class Tls(NamedTuple):
 
     context: ssl.SSLContext
     rules: MappingRules
+    certificate: bytes
+    """The broker's own, in DER."""
     names_clients: bool = True
     """Whether clients get their names from their certificates."""
 
@@ -40,7 +44,7 @@ def make_tls(given: ListenerTls) -> Tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     choose_versions_and_suites(context, given)
-    load_key(context, given)
+    certificate = load_key(context, given)
     wanted = given["ssl.client.auth"]
     has_trust = load_trust(context, given)
     if wanted != "none" and not has_trust:
@@ -52,9 +56,33 @@ def make_tls(given: ListenerTls) -> Tls:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = _VERIFICATION[wanted]
     try:
-        return Tls(context, MappingRules(given[RULES]), names_clients=not given.has_sasl)
+        rules = MappingRules(given[RULES])
+        return Tls(context, rules, certificate, names_clients=not given.has_sasl)
     except BadRules as error:
         raise ConfigError(f"{given.name_of(RULES)} is not allowed: {error}") from None
+
+
+def check_names(new: Tls, old: Tls, given: ListenerTls) -> None:
+    """Check that a certificate may replace another one.  Raises: ConfigError.
+
+    Source: org.apache.kafka.common.security.ssl.SslFactory.CertificateEntries.
+    """
+    try:
+        names = [subject_of(each.certificate) for each in (old, new)]
+        before, after = (alternative_names_of(each.certificate) for each in (old, new))
+    except BadDer as error:
+        raise ConfigError(f"the new certificate cannot be read: {error}") from None
+    is_same = len({" ".join(name.casefold().split()) for name in names}) == 1
+    if not is_same and not given[ALLOW_DN]:
+        raise ConfigError(
+            f"the new certificate has the subject {names[1]!r} and the old one {names[0]!r}, and "
+            f"{given.name_of(ALLOW_DN)} is false"
+        )
+    if not before <= after and not given[ALLOW_SAN]:
+        raise ConfigError(
+            "the new certificate lacks subject alternative names of the old one, and "
+            f"{given.name_of(ALLOW_SAN)} is false"
+        )
 
 
 def choose_versions_and_suites(context: ssl.SSLContext, given: ListenerTls) -> None:

@@ -58,6 +58,26 @@ def blocks_of(text: str) -> list[Block]:
     return found
 
 
+class _Kind(NamedTuple):
+    """A kind of store, and the settings that it is set by."""
+
+    name: str
+    location: str
+    password: str
+    inline: str
+
+
+_KEYSTORE: Final = _Kind(
+    "keystore", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.key"
+)
+_TRUSTSTORE: Final = _Kind(
+    "truststore",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+
+
 class _Store(NamedTuple):
     blocks: list[Block]
     shown: str
@@ -66,8 +86,8 @@ class _Store(NamedTuple):
     """The file from which OpenSSL can read it."""
 
 
-def load_key(context: ssl.SSLContext, given: ListenerTls) -> None:
-    """Load the broker's key and certificates.  Raises: ConfigError."""
+def load_key(context: ssl.SSLContext, given: ListenerTls) -> bytes:
+    """Load the broker's key and certificates; return its own, in DER.  Raises: ConfigError."""
     store = _key_store(given)
     keys = [block for block in store.blocks if block.is_key]
     certificates = [block for block in store.blocks if block.label == "CERTIFICATE"]
@@ -87,6 +107,7 @@ def load_key(context: ssl.SSLContext, given: ListenerTls) -> None:
             context.load_cert_chain(path, password=password or "")
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(_why_not(error, store.shown, given, keys[0])) from None
+    return ssl.PEM_cert_to_DER_cert(certificates[0].text)
 
 
 def load_trust(context: ssl.SSLContext, given: ListenerTls) -> bool:
@@ -94,7 +115,7 @@ def load_trust(context: ssl.SSLContext, given: ListenerTls) -> bool:
 
     Raises: ConfigError.
     """
-    store = _store(given, "truststore", "ssl.truststore.certificates")
+    store = _store(given, _TRUSTSTORE)
     if store is None:
         return False
     certificates = [block.text for block in store.blocks if block.label == "CERTIFICATE"]
@@ -108,7 +129,7 @@ def load_trust(context: ssl.SSLContext, given: ListenerTls) -> bool:
 
 
 def _key_store(given: ListenerTls) -> _Store:
-    store = _store(given, "keystore", "ssl.keystore.key")
+    store = _store(given, _KEYSTORE)
     chain_name = given.name_of("ssl.keystore.certificate.chain")
     chain = given["ssl.keystore.certificate.chain"]
     if store is None:
@@ -126,52 +147,51 @@ def _key_store(given: ListenerTls) -> _Store:
     return store._replace(blocks=[*keys, *blocks_of(chain)])
 
 
-def _store(given: ListenerTls, name: str, inline: str) -> _Store | None:
-    """The `keystore` or `truststore` in a file or in a setting; None: neither is set."""
-    location = f"ssl.{name}.location"
-    path, text = given[location], given[inline]
+def _store(given: ListenerTls, kind: _Kind) -> _Store | None:
+    """The store in a file or in a setting; None: neither is set."""
+    path, text = given[kind.location], given[kind.inline]
     if path and text:
         raise ConfigError(
-            f"only one of {given.name_of(location)} and {given.name_of(inline)} may be set"
+            f"only one of {given.name_of(kind.location)} and {given.name_of(kind.inline)} may be "
+            "set"
         )
     if text:
-        shown = given.name_of(inline)
+        shown = given.name_of(kind.inline)
     elif path:
-        shown = f"{given.name_of(location)}={path}"
+        shown = f"{given.name_of(kind.location)}={path}"
         data = _read(path, shown)
         if data.startswith(_JAVA):
-            command = _FROM_JKS.format(path=quote(path), name=name)
+            command = _FROM_JKS.format(path=quote(path), name=kind.name)
             raise ConfigError(
                 f"{shown} is JKS, which cannot be read: convert it with `{command}` and name the "
                 "result instead"
             )
         if data.startswith(_DER):
-            return _Store(_pkcs12_blocks(data, shown, given, name), shown, None)
+            return _Store(_pkcs12_blocks(data, shown, given, kind), shown, None)
         text = data.decode("latin-1")  # what is outside of the blocks may be anything
     else:
         return None
     blocks = blocks_of(text)
     if not blocks:
         raise ConfigError(f"{shown} is not PEM: nothing in it begins with -----BEGIN")
-    if given[f"ssl.{name}.password"]:  # who sets one believes that it protects something
-        instead = ": set ssl.key.password for its key" if name == "keystore" else ""
-        password_name = given.name_of(f"ssl.{name}.password")
+    if given[kind.password]:  # who sets one believes that it protects something
+        instead = ": set ssl.key.password for its key" if kind is _KEYSTORE else ""
+        password_name = given.name_of(kind.password)
         raise ConfigError(f"{password_name} has no meaning, as {shown} is PEM{instead}")
     return _Store(blocks, shown, path)
 
 
-def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, name: str) -> list[Block]:
+def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, kind: _Kind) -> list[Block]:
     try:
         from .pkcs12 import BadPkcs12, pkcs12_pem  # needs cryptography
     except ImportError:
-        command = f"openssl pkcs12 -in {quote(given[f'ssl.{name}.location'])} -out {name}.pem"
+        command = f"openssl pkcs12 -in {quote(given[kind.location])} -out {kind.name}.pem"
         raise ConfigError(
             f"{shown} is PKCS12, which needs the package cryptography: pip install 'odradek[tls]', "
             f"or convert it with `{command}` and name the result instead"
         ) from None
-    password_name = given.name_of(f"ssl.{name}.password")
-    password = given[f"ssl.{name}.password"]
-    key_password = given["ssl.key.password"] if name == "keystore" else None
+    password_name, password = given.name_of(kind.password), given[kind.password]
+    key_password = given["ssl.key.password"] if kind is _KEYSTORE else None
     if key_password and key_password != password:
         raise ConfigError(
             f"{given.name_of('ssl.key.password')} must be {password_name}, or unset: in PKCS12 one "
@@ -182,7 +202,7 @@ def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, name: str) -> li
     except BadPkcs12:
         why = "the password is wrong, or the file is damaged" if password else "set it"
         raise ConfigError(f"{shown} cannot be opened with {password_name}: {why}") from None
-    if name == "truststore" and any(block.is_key for block in blocks):
+    if kind is _TRUSTSTORE and any(block.is_key for block in blocks):
         # Java then trusts the key's own certificate, but not those that it comes from.
         raise ConfigError(f"{shown} has a private key: a truststore must have only certificates")
     return blocks

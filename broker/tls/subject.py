@@ -15,6 +15,8 @@ _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
 _OID: Final = 0x06
 _VERSION: Final = 0xA0
+_EXTENSIONS: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = b"\x55\x1d\x11"
 _FIELDS_BEFORE_SUBJECT: Final = 4  # serial number, algorithm, issuer, validity
 # UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString, BMPString
 _STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
@@ -68,12 +70,30 @@ def items(data: bytes) -> Iterator[Item]:
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER.  Raises: BadDer."""
-    fields = _inside(_inside(certificate, _SEQUENCE)[0].whole, _SEQUENCE)
+    return name_text(_fields(certificate)[_FIELDS_BEFORE_SUBJECT].whole)
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """The subject alternative names, each in DER.  Raises: BadDer."""
+    for field in _fields(certificate):
+        if field.tag != _EXTENSIONS:
+            continue
+        for extension in _inside(_inside(field.whole, _EXTENSIONS)[0].whole, _SEQUENCE):
+            parts = _inside(extension.whole, _SEQUENCE)
+            if parts and parts[0].content == _ALTERNATIVE_NAMES:
+                return frozenset(name.whole for name in _inside(parts[-1].content, _SEQUENCE))
+    return frozenset()
+
+
+def _fields(certificate: bytes) -> list[Item]:
+    """The fields of a certificate that are signed, from the serial number on."""
+    whole = _inside(certificate, _SEQUENCE)
+    fields = _inside(whole[0].whole, _SEQUENCE) if whole else []
     if fields and fields[0].tag == _VERSION:
         fields = fields[1:]
     if len(fields) <= _FIELDS_BEFORE_SUBJECT:
         raise BadDer("a certificate without a subject")
-    return name_text(fields[_FIELDS_BEFORE_SUBJECT].whole)
+    return fields
 
 
 def name_text(name: bytes) -> str:

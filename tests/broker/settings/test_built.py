@@ -56,6 +56,10 @@ OTHER_BOUNDS = {
     "socket.receive.buffer.bytes",  # Kafka declares none
     "socket.send.buffer.bytes",  # Kafka declares none
     "ssl.endpoint.identification.algorithm",  # Java knows others
+    "password.encoder.cipher.algorithm",  # those that Python has
+    "password.encoder.iterations",
+    "password.encoder.key.length",
+    "password.encoder.keyfactory.algorithm",
 }
 OF_KAFKA_4 = {
     "group.consumer.assignment.interval.ms",
