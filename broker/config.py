@@ -132,23 +132,29 @@ class Config(BrokerSettings):
     def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
         """A warning for each setting of a listener that does not exist, or has no TLS or SASL."""
         return [
-            f"setting {name} has no effect: {listener_name} is not a listener with {of}"
-            for name, listener_name, of in self._of_no_listener(static)
+            f"setting {name} has no effect: {reason}"
+            for name, reason in self._of_no_listener(static)
         ]
 
-    def _of_no_listener(self, names: Iterable[str]) -> list[tuple[str, str, str]]:
-        """The settings among `names` of a listener that does not exist, or has no TLS or SASL."""
+    def _of_no_listener(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """The settings among `names` of a listener that cannot use them, and why."""
         served = {end.name for end in self.listener_endpoints}
         found = []
         for name in names:
-            setting, of = listener_setting(name), "SSL"
-            if setting is None:
-                setting, of = sasl_listener_setting(name), "SASL"
-            if setting is None:
+            tls, sasl = listener_setting(name), sasl_listener_setting(name)
+            of_one = tls or sasl
+            if of_one is None:
                 continue
-            if setting[0] not in served or of not in self.security_protocols[setting[0]]:
-                found.append((name, setting[0], of))
+            listener_name, of = of_one[0], "SSL" if tls else "SASL"
+            if listener_name not in served or of not in self.security_protocols[listener_name]:
+                found.append((name, f"{listener_name} is not a listener with {of}"))
+            elif sasl and sasl[1] and sasl[1] not in self._mechanisms(listener_name):
+                found.append((name, f"{listener_name} does not offer {sasl[1]}"))
         return found
+
+    def _mechanisms(self, listener_name: str) -> tuple[str, ...]:
+        given = self.listener_sasl(listener_name)
+        return () if given is None else given["sasl.enabled.mechanisms"]
 
     def _use(self, layers: Layers) -> None:
         """Raises: ConfigError."""
@@ -349,11 +355,8 @@ class Config(BrokerSettings):
 
         Raises: Refused (INVALID_REQUEST, INVALID_CONFIG).
         """
-        for name, listener_name, of in self._of_no_listener(wanted.keys() - current.keys()):
-            raise Refused(
-                ErrorCode.INVALID_REQUEST,
-                f"{name} has no effect: {listener_name} is not a listener with {of}",
-            )
+        for name, reason in self._of_no_listener(wanted.keys() - current.keys()):
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{name} has no effect: {reason}")
         declared = all_declared(BUILT)
         changes.check_broker(current, wanted, declared, self.layers, is_cluster=is_cluster)
         try:

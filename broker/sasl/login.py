@@ -44,17 +44,15 @@ class Session(NamedTuple):
 
     mechanism: str
     user: str
-    began_ms: int
-    """When the login began, by the monotonic clock; 0 for the first one of a connection."""
+    began_ms: int | None
+    """When the login began, by the monotonic clock; None: it was the connection's first one."""
     ends_ms: int | None
     """When the client must have logged in again, by the monotonic clock; None: never."""
 
     def may_renew(self, now_ms: int) -> bool:
         """Whether the client may begin to log in again."""
-        is_first = self.began_ms == 0
-        return self.ends_ms is not None and (
-            is_first or now_ms - self.began_ms >= AGAIN_AFTER_MS_MIN
-        )
+        is_soon = self.began_ms is not None and now_ms - self.began_ms < AGAIN_AFTER_MS_MIN
+        return self.ends_ms is not None and not is_soon
 
     def has_ended(self, now_ms: int) -> bool:
         """Whether the client may do nothing any more, except for logging in again."""
@@ -87,7 +85,10 @@ class Due(Enum):
 class Login:
     """One login, the first one of a connection or, after the session `before`, another one."""
 
-    def __init__(self, offer: Offer, before: Session | None = None, *, began_ms: int = 0) -> None:
+    def __init__(
+        self, offer: Offer, before: Session | None = None, *, began_ms: int | None = None
+    ) -> None:
+        """`began_ms`: now, if it is not the connection's first login."""
         self._offer = offer
         self._before = before
         self._began_ms = began_ms

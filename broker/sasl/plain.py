@@ -6,6 +6,7 @@ Kafka's (PlainSaslServer), as users search for them.
 
 import hmac
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final
 
 from .mechanism import LoginRefused
@@ -13,15 +14,21 @@ from .mechanism import LoginRefused
 NAME: Final = "PLAIN"
 _USER_PREFIX: Final = "user_"
 _NUL: Final = "\0"
+_NOBODY_S: Final = bytes(32)
 
 
 def users_in(options: Mapping[str, str]) -> dict[str, bytes]:
-    """The password of each user that a login module names."""
+    """The hash of the password of each user that a login module names."""
     return {
-        name.removeprefix(_USER_PREFIX): password.encode()
+        name.removeprefix(_USER_PREFIX): hash_of(password)
         for name, password in options.items()
         if name.startswith(_USER_PREFIX)
     }
+
+
+def hash_of(password: str) -> bytes:
+    """Hash a password, so that comparing takes the same time for passwords of all lengths."""
+    return sha256(password.encode()).digest()
 
 
 class PlainServer:
@@ -30,6 +37,7 @@ class PlainServer:
     expires_ms: int | None = None
 
     def __init__(self, users: Mapping[str, bytes]) -> None:
+        """`users` are those of `users_in`."""
         self._users = users
         self.is_complete = False
         self.user = ""
@@ -47,7 +55,7 @@ class PlainServer:
             raise _refused("Authentication failed: password not specified")
         known = self._users.get(self.user)
         # An unknown user costs a comparison, too.
-        matches = hmac.compare_digest(password.encode(), b"" if known is None else known)
+        matches = hmac.compare_digest(hash_of(password), _NOBODY_S if known is None else known)
         if known is None or not matches:
             reason = "unknown user" if known is None else "wrong password"
             raise LoginRefused(reason, "Authentication failed: Invalid username or password")

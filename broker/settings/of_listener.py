@@ -12,7 +12,7 @@ def of_listener(name: str) -> Setting[Value] | None:
     found = listener_setting(name) or sasl_listener_setting(name)
     if found is None:
         return None
-    setting = copy(found[1])
+    setting = copy(found[-1])
     setting.name = name
     return setting
 
@@ -20,4 +20,4 @@ def of_listener(name: str) -> Setting[Value] | None:
 def without_prefix(name: str) -> str | None:
     """The name of the same setting of all listeners; None: `name` is not of a single listener."""
     found = listener_setting(name) or sasl_listener_setting(name)
-    return None if found is None else found[1].name
+    return None if found is None else found[-1].name

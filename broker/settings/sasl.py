@@ -6,6 +6,8 @@ Some can also have the name of a mechanism, in small letters, after that prefix.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from odradek.jaas import MODULE_OF
+
 from .declaration import INT, LIST, LONG, PASSWORD, Setting, Value, declared_in
 
 ENABLED: Final = "sasl.enabled.mechanisms"
@@ -71,18 +73,24 @@ _LISTENER_S: Final = (ENABLED, MAX_REAUTH_MS, MAX_RECEIVE_SIZE)
 _MECHANISM_S: Final = (JAAS, MAX_REAUTH_MS, CALLBACK_HANDLER)
 
 
-def sasl_listener_setting(name: str) -> tuple[str, Setting[Value]] | None:
-    """The listener's name in capitals and the setting, if `name` is one of a single listener."""
+def sasl_listener_setting(name: str) -> tuple[str, str, Setting[Value]] | None:
+    """What `name` sets, if it is a setting of a single listener.
+
+    The names of the listener and of the mechanism are in capitals; the mechanism's may be empty.
+    """
     if not name.startswith(_PREFIX):
         return None
     rest = name.removeprefix(_PREFIX)
-    for own in (*_LISTENER_S, *_MECHANISM_S):
-        listener_name, dot, mechanism = rest.removesuffix(f".{own}").partition(".")
+    for own in {*_LISTENER_S, *_MECHANISM_S}:
         # Kafka's prefix has small letters, and does not work with capitals.
         if not rest.endswith(f".{own}") or rest != rest.lower():
             continue
-        if (own in _MECHANISM_S and mechanism) or (own in _LISTENER_S and not dot):
-            return listener_name.upper(), _declared(own)
+        prefix = rest.removesuffix(f".{own}").upper()
+        listener_name, _, mechanism = prefix.rpartition(".")
+        if own in _MECHANISM_S and listener_name and mechanism in MODULE_OF:
+            return listener_name, mechanism, _declared(own)
+        if own in _LISTENER_S:
+            return prefix, "", _declared(own)
     return None
 
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.login import Due, Login, LoginFailed, Offer, Session
-from odradek.broker.sasl.plain import PlainServer
+from odradek.broker.sasl.plain import PlainServer, users_in
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateResponse
 
 from .test_scram_server import server_of
 
-USERS = {"alice": b"a", "bob": b"b"}
+USERS = users_in({"user_alice": "a", "user_bob": "b"})
 GOOD = b"\0alice\0a"
 
 
@@ -46,7 +46,7 @@ def begun(
     version: int = 1,
 ) -> Login:
     """A login whose mechanism is chosen."""
-    login = Login(offer_of(reauth_ms), before, began_ms=70 if before else 0)
+    login = Login(offer_of(reauth_ms), before, began_ms=70 if before else None)
     answer = login.on_handshake(SaslHandshakeRequest(mechanism=mechanism), version)
     assert answer.error_code == 0
     return login
@@ -65,7 +65,7 @@ def test_versions_may_come_first() -> None:
     answer = login.on_handshake(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert answer.mechanisms == ["PLAIN", "EXPIRING", "SCRAM-SHA-256"]
     assert take(login).session_lifetime_ms == 0
-    assert login.session == Session("PLAIN", "alice", 0, None)
+    assert login.session == Session("PLAIN", "alice", None, None)
     assert login.due is Due.NOTHING
 
 
@@ -130,19 +130,19 @@ def test_a_credential_that_has_expired_ends_at_once() -> None:
 
 
 def test_when_a_session_may_be_renewed_and_when_it_has_ended() -> None:
-    first = Session("PLAIN", "alice", 0, 500)
+    first = Session("PLAIN", "alice", None, 500)
     assert first.may_renew(1)
     assert not first.has_ended(500)
     assert first.has_ended(501)
     again = Session("PLAIN", "alice", 1000, 9000)
     assert not again.may_renew(1999)
     assert again.may_renew(2000)
-    for_ever = Session("PLAIN", "alice", 0, None)
+    for_ever = Session("PLAIN", "alice", None, None)
     assert not for_ever.may_renew(1 << 40)
     assert not for_ever.has_ended(1 << 40)
 
 
-BEFORE = Session("PLAIN", "alice", 0, 500)
+BEFORE = Session("PLAIN", "alice", None, 500)
 
 
 def test_a_session_is_renewed() -> None:

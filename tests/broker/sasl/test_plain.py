@@ -3,15 +3,17 @@
 import pytest
 
 from odradek.broker.sasl.mechanism import LoginRefused
-from odradek.broker.sasl.plain import PlainServer, users_in
+from odradek.broker.sasl.plain import PlainServer, hash_of, users_in
 
-USERS = {"alice": b"alice-secret", "bob": b"bob-secret", "none": b"", "ü": "ä".encode()}
+USERS = users_in(
+    {"user_alice": "alice-secret", "user_bob": "bob-secret", "user_none": "", "user_ü": "ä"}
+)
 
 
 def test_users_are_options_with_a_prefix() -> None:
     options = {"username": "admin", "password": "x", "user_alice": "a", "user_": "e", "User_b": "b"}
 
-    assert users_in(options) == {"alice": b"a", "": b"e"}
+    assert users_in(options) == {"alice": hash_of("a"), "": hash_of("e")}
 
 
 @pytest.mark.parametrize(
