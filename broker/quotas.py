@@ -59,13 +59,14 @@ class Quotas:
         for entity, quotas in entries:
             self.change(entity, quotas)
 
-    def change(self, entity: Entity, quotas: Mapping[str, float]) -> None:
-        """Take the quotas of one entity; none: it has no quota any more."""
+    def change(self, entity: Entity, quotas: Mapping[str, float]) -> bool:
+        """Take the quotas of one entity, perhaps none; return whether they were others before."""
         if IP in entity:
-            self.creation_rates.set_quota(entity[IP], quotas)
-        else:
-            self.client_rates.limits.change(entity, quotas)
-            self.are_set = self.client_rates.limits.are_set
+            return self.creation_rates.set_quota(entity[IP], quotas)
+        limits = self.client_rates.limits
+        is_changed = limits.change(entity, quotas)
+        self.are_set = limits.are_set
+        return is_changed
 
 
 class Usage:

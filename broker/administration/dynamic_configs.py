@@ -276,8 +276,8 @@ class DynamicConfigs:
         entity = entity_of(entity_path)
         if entity is not None:
             quotas = quotas_in(texts, entity)
-            self._local.quotas.change(entity, quotas)
-            logger.info("client quotas changed entity=%s %s", entity_path, quotas)
+            if self._local.quotas.change(entity, quotas):
+                logger.info("client quotas changed entity=%s %s", entity_path, quotas)
 
     def _apply_scram_user(self, name: str, texts: Texts) -> None:
         user = decode_name(name)

@@ -63,17 +63,20 @@ class Limits:
         """Forget all quotas."""
         self._rates.clear()
 
-    def change(self, entity: Entity, quotas: Mapping[str, float]) -> None:
-        """Take the quotas of one entity; none: it has no quota any more."""
+    def change(self, entity: Entity, quotas: Mapping[str, float]) -> bool:
+        """Take the quotas of one entity, perhaps none; return whether they were others before."""
         key = entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)
+        is_changed = False
         for kind in (PRODUCE, FETCH, REQUEST, MUTATION):
             rates = self._rates.setdefault(kind, {})
+            is_changed |= rates.get(key) != quotas.get(kind)
             if kind in quotas:
                 rates[key] = quotas[kind]
             else:
                 rates.pop(key, None)
             if not rates:
                 del self._rates[kind]
+        return is_changed
 
     def find(self, kind: str, user: str, client_id: str) -> Limit | None:
         """The quota of this kind that counts for a client."""

@@ -35,13 +35,16 @@ class CreationRates:
         )
         self._quotas: dict[str | None, float] = {}
 
-    def set_quota(self, address: str | None, quotas: Mapping[str, float]) -> None:
-        """Take the quotas of an address, or of those that have none (None)."""
+    def set_quota(self, address: str | None, quotas: Mapping[str, float]) -> bool:
+        """Take the quotas of an address, or of those that have none (None).
+
+        Returns whether they were others before.
+        """
         key = None if address is None else dotted(address)
-        if CONNECTION_CREATION_RATE in quotas:
-            self._quotas[key] = quotas[CONNECTION_CREATION_RATE]
-        else:
-            self._quotas.pop(key, None)
+        quota, before = quotas.get(CONNECTION_CREATION_RATE), self._quotas.pop(key, None)
+        if quota is not None:
+            self._quotas[key] = quota
+        return quota != before
 
     def clear_quotas(self) -> None:
         """Forget the quotas of all addresses."""

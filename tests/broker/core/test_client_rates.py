@@ -75,7 +75,8 @@ def test_the_first_of_eight_levels_counts(rates: dict[tuple[str, str], float]) -
     assert limits.find(FETCH, "a", "b") is None
     assert limits.are_set == bool(rates)
     for user, client in rates:
-        limits.change(entity_of(user, client), {})
+        assert limits.change(entity_of(user, client), {})
+        assert not limits.change(entity_of(user, client), {})
     assert not limits.are_set
 
 

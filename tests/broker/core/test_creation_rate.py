@@ -43,7 +43,8 @@ def test_whose_quota_counts() -> None:
     assert [rates.refusal_ms("10.0.0.1", 0) for _ in range(3)] == [0, 1000, 1000]
     assert [rates.refusal_ms("10.0.0.9", 0) for _ in range(4)] == [0, 0, 0, 333]
     assert rates.refusal_ms("10.0.0.2", 0) == 0, "each address has its own rate"
-    rates.set_quota(None, {})
+    assert rates.set_quota(None, {})
+    assert not rates.set_quota(None, {"another": 1.0})
     assert [rates.refusal_ms("10.0.0.1", 0) for _ in range(3)] == [0, 0, 0]
     rates.clear_quotas()
     assert [rates.refusal_ms("10.0.0.9", 0) for _ in range(3)] == [0, 0, 0]
