@@ -29,7 +29,8 @@ from .net.endpoints import (
 )
 from .settings import changes
 from .settings.built import GROUPS, BrokerSettings
-from .settings.declaration import ConfigError, Setting, Value, declared_in
+from .settings.connections import limit_name, limit_setting
+from .settings.declaration import INT32_MAX, ConfigError, Setting, Value, declared_in
 from .settings.described import (
     Described,
     Layers,
@@ -141,6 +142,9 @@ class Config(BrokerSettings):
         served = {end.name for end in self.listener_endpoints}
         found = []
         for name in names:
+            limit = limit_setting(name)
+            if limit is not None and limit[0] not in served:
+                found.append((name, f"{limit[0]} is not a listener"))
             tls, sasl = listener_setting(name), sasl_listener_setting(name)
             of_one = tls or sasl
             if of_one is None:
@@ -254,6 +258,12 @@ class Config(BrokerSettings):
         check_upkeep_settings(self)
         check_replication_settings(self)
         check_zookeeper_settings(self)
+
+    def limit_of_listener(self, listener_name: str, name: str) -> int:
+        """The limit of connections of one listener, by the name of the broker's limit."""
+        limit = self._given.get(limit_name(listener_name, name), INT32_MAX)
+        assert isinstance(limit, int)
+        return limit
 
     @property
     def broker_only_listeners(self) -> frozenset[str]:

@@ -320,7 +320,7 @@ class Broker:
         configs = node.dynamic_configs
         certificates, config = self._certificates, self.config
         configs.on_broker_changed += [
-            connections.limits_changed,
+            connections.admission.limits_changed,
             lambda: certificates.renew(config, rereads=False),
         ]
         configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))

@@ -1,9 +1,9 @@
-"""How fast clients may connect: to the whole broker, and from one address (KIP-612).
+"""How fast clients may connect: to the broker, to a listener, from an address (KIP-612).
 
-A listener whose connection exceeds the rate of the broker waits before it accepts the next one. An
-address that exceeds its quota is refused: the connection is closed, though not at once, as the
-client would only come again. It does not count, else an address that tries often would never get
-in.
+A listener whose connection exceeds the rate of the broker, or its own, waits before it accepts the
+next one. An address that exceeds its quota is refused: the connection is closed, though not at
+once, as the client would only come again. It does not count, else an address that tries often would
+never get in.
 
 Source: ConnectionQuotas of Kafka 3.9.2.
 """
@@ -29,7 +29,8 @@ class CreationRates:
     def __init__(self, samples: int, window_ms: int) -> None:
         """`window_ms` is the length of one sample."""
         self._delay_ms_max = window_ms
-        self._of_broker = FullRate(samples, window_ms)
+        self._samples = samples
+        self._of_listeners: dict[str, FullRate] = {}
         self._of_addresses: RecentlyUsed[str, FullRate] = RecentlyUsed(
             lambda: FullRate(samples, window_ms), count_max=ADDRESSES_MAX, idle_ms_max=IDLE_MS_MAX
         )
@@ -50,14 +51,17 @@ class CreationRates:
         """Forget the quotas of all addresses."""
         self._quotas.clear()
 
-    def delay_ms(self, bound: float, now_ms: int) -> int:
-        """Count a connection; how long its listener must wait before it accepts the next one."""
-        self._of_broker.record(1, now_ms)
-        return min(self._of_broker.throttle_ms(bound, now_ms), self._delay_ms_max)
+    def delay_ms(self, of: str, bound: float, now_ms: int) -> int:
+        """Count a connection of a listener, or of the broker; how long its listener must wait
+        before it accepts the next one.
+        """
+        rate = self._of_listeners.setdefault(of, FullRate(self._samples, self._delay_ms_max))
+        rate.record(1, now_ms)
+        return min(rate.throttle_ms(bound, now_ms), self._delay_ms_max)
 
-    def take_back(self, now_ms: int) -> None:
+    def take_back(self, of: str, now_ms: int) -> None:
         """Do not count the last connection after all, as its address is refused."""
-        self._of_broker.record(-1, now_ms)
+        self._of_listeners[of].record(-1, now_ms)
 
     def refusal_ms(self, host: str, now_ms: int) -> int:
         """Count a connection from an address; 0, or when to close it: then it does not count."""

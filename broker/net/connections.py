@@ -5,20 +5,16 @@ import errno
 import logging
 import os
 import socket
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.log.span import Span
 
 from ..config import Config
-from ..metrics.counters import CONNECTIONS_DELAYED, CONNECTIONS_REFUSED_BY_QUOTA
 from ..runtime import Clock, Runtime
-from ..settings.declaration import INT32_MAX
+from .admission import Admission
 from .connection import Connection
 from .dispatcher import Dispatcher
-from .endpoints import PRIVATE
-from .held import Held
 from .receive import ReceiveBudget
 from .turns import Turns
 
@@ -59,95 +55,19 @@ class Connections:
         self._offload = runtime.offload
         self.handshakes = Turns()
         self._open: dict[Connection, None] = {}
-        self._per_host: Counter[str] = Counter()
         self._waiting_for_memory: dict[Connection, None] = {}
         self._wakes_memory_waiters = False
         self._close_lines = 0
         self._can_probe = hasattr(os, "RWF_NOWAIT")
-        self._slot_free = asyncio.Event()
-        self._held = Held()
-        self._rates = node.quotas.creation_rates
-        self._accept_again_ms: dict[str, int] = {}
-        """By listener, while none may connect because of max.connection.creation.rate."""
+        self.admission = Admission(config, node, self._open, self._log_limited)
         self.login_timeout_ms: int = config.odradek_authentication_timeout_ms
         self.failed_login_delay_ms: int = config.connection_failed_authentication_delay_ms
         self._offers = offers
-        self._of_brokers = config.broker_only_listeners
-        self.limits_changed()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    # Accepting.
-
-    async def wait_for_slot(self) -> None:
-        """Return once `max.connections` permits one more connection."""
-        await self._slot_free.wait()
-
-    def has_slot(self, listener_name: str) -> bool:
-        """Whether `max.connections` permits one more.  A broker may take a client's slot."""
-        if not self._is_full:
-            return True
-        return self._is_of_brokers(listener_name) and any(self._clients())
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._open) >= self._config.max_connections
-
-    def _is_of_brokers(self, listener_name: str) -> bool:
-        """Whether connections on this listener have priority over clients, as in Kafka."""
-        return listener_name in self._of_brokers and not self.node.local.is_alone
-
-    def _clients(self) -> Iterator[Connection]:
-        return (each for each in self._open if not self._is_of_brokers(each.listener_name))
-
-    def refuses(self, host: str, listener_name: str) -> bool:
-        """Whether this host has reached `max.connections.per.ip`."""
-        if listener_name == PRIVATE.name:
-            return False
-        limit = self._config.connection_limits.get(host, self._config.max_connections_per_ip)
-        if self._per_host[host] < limit:
-            return False
-        self._log_limited(
-            "connection refused host=%s reason=max.connections.per.ip=%d", host, limit
-        )
-        return True
-
-    # The rates of new connections.
-
-    def delay_ms(self, listener_name: str) -> int:
-        """How long a listener must not accept because of max.connection.creation.rate."""
-        until_ms = self._accept_again_ms.get(listener_name)
-        if until_ms is None:
-            return 0
-        left_ms = until_ms - self.clock.now_ms()
-        if left_ms <= 0:
-            del self._accept_again_ms[listener_name]
-        return max(left_ms, 0)
-
-    def is_over_quota(self, host: str, listener_name: str, close: Callable[[], None]) -> bool:
-        """Count a connection that was just accepted; if its address is over its quota, it will be
-        closed by `close`, after a delay.
-        """
-        if self._is_of_brokers(listener_name):
-            return False
-        now_ms, bound = self.clock.now_ms(), self._config.max_connection_creation_rate
-        delay_ms = 0 if bound == INT32_MAX else self._rates.delay_ms(bound, now_ms)
-        refusal_ms = self._rates.refusal_ms(host, now_ms)
-        if refusal_ms:
-            if bound != INT32_MAX:
-                self._rates.take_back(now_ms)
-            self.node.metrics.counters.add(CONNECTIONS_REFUSED_BY_QUOTA)
-            self._log_limited(
-                "connection refused host=%s reason=connection_creation_rate closed_after_ms=%d",
-                host,
-                refusal_ms,
-            )
-            self._held.hold(host, close, refusal_ms)
-        if delay_ms:
-            self.node.metrics.counters.add(CONNECTIONS_DELAYED)
-            self._accept_again_ms[listener_name] = now_ms + delay_ms
-        return refusal_ms > 0
+    # Opening and closing.
 
     def tune(self, sock: socket.socket) -> None:
         """Set the socket options of a new connection."""
@@ -161,11 +81,9 @@ class Connections:
     def add(self, connection: Connection) -> None:
         """Register an accepted connection."""
         self._open[connection] = None
-        if connection.listener_name != PRIVATE.name:
-            self._per_host[connection.host] += 1
+        self.admission.came(connection)
         if len(self._open) > self._config.max_connections:
             self._close_idlest()
-        self.limits_changed()
 
     def dispatcher_for(self, connection: Connection) -> "Dispatcher | Authenticator":
         """What handles the requests of a new connection: where clients must log in, only that."""
@@ -176,26 +94,16 @@ class Connections:
         offer = self._offers[connection.listener_name]
         return Authenticator(self, connection, offer, self.node)
 
-    def limits_changed(self) -> None:
-        """Take note that the number of connections or the limit has changed."""
-        if self._is_full:
-            self._slot_free.clear()
-        else:
-            self._slot_free.set()
-
     def forget(self, connection: Connection) -> None:
         """Unregister a closed connection."""
         self._open.pop(connection, None)
         self._waiting_for_memory.pop(connection, None)
-        if connection.listener_name != PRIVATE.name:
-            self._per_host[connection.host] -= 1
-            if self._per_host[connection.host] <= 0:
-                del self._per_host[connection.host]
-        self.limits_changed()
+        self.admission.went(connection)
 
     def _close_idlest(self) -> None:
         """Close the longest-idle client connection, as a broker's exceeds the limit."""
-        idlest = min(self._clients(), key=lambda client: client.active_ms, default=None)
+        clients = self.admission.clients()
+        idlest = min(clients, key=lambda client: client.active_ms, default=None)
         if idlest is not None:
             idlest.close(
                 f"a broker connected, and max.connections={self._config.max_connections} is reached"
@@ -203,13 +111,13 @@ class Connections:
 
     def close_all(self) -> None:
         """Close all connections, as the broker stops."""
-        self._held.close_all()
+        self.admission.held.close_all()
         for connection in list(self._open):
             connection.close("")
 
     def reset_all(self) -> None:
         """Reset all connections, so that clients see what a dead broker would show them."""
-        self._held.close_all()
+        self.admission.held.close_all()
         for connection in list(self._open):
             connection.reset()
 

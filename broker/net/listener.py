@@ -52,6 +52,7 @@ class PlainListener:
         self._host = endpoint.host
         self._backlog = config.socket_listen_backlog_size
         self._connections = connections
+        self._admission = connections.admission
         self._socket: socket.socket | None = None
         self._resuming: asyncio.Task[None] | None = None
 
@@ -87,10 +88,10 @@ class PlainListener:
     def _on_acceptable(self) -> None:
         assert self._socket is not None
         for _ in range(ACCEPTS_PER_WAKE_UP):
-            if not self._connections.has_slot(self.name):
-                self._pause(self._connections.wait_for_slot)
+            if not self._admission.has_slot(self.name):
+                self._pause(partial(self._admission.wait_for_slot, self.name))
                 return
-            if delay_ms := self._connections.delay_ms(self.name):
+            if delay_ms := self._admission.delay_ms(self.name):
                 self._pause(partial(asyncio.sleep, delay_ms / 1000))
                 return
             try:
@@ -107,9 +108,9 @@ class PlainListener:
 
     def _adopt(self, sock: socket.socket, host: str) -> None:
         host = host.removeprefix("::ffff:")
-        if self._connections.is_over_quota(host, self.name, sock.close):
+        if self._admission.is_over_quota(host, self.name, sock.close):
             return
-        if self._connections.refuses(host, self.name):
+        if self._admission.refuses(host, self.name):
             sock.close()
             return
         sock.setblocking(False)

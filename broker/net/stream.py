@@ -32,14 +32,14 @@ class StreamConnection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         writable = cast(asyncio.Transport, transport)
-        connections, name = self._connections, self._listener_name
-        if not connections.has_slot(name) or connections.delay_ms(name):
+        admission, name = self._connections.admission, self._listener_name
+        if not admission.has_slot(name) or admission.delay_ms(name):
             writable.abort()
             return
-        if connections.is_over_quota(host, name, writable.abort):
+        if admission.is_over_quota(host, name, writable.abort):
             writable.pause_reading()
             return
-        if connections.refuses(host, name):
+        if admission.refuses(host, name):
             writable.abort()
             return
         sock = transport.get_extra_info("socket")

@@ -1,8 +1,13 @@
 """Settings of listeners, connections and responses."""
 
-from .declaration import INT, INT32_MAX, LONG, STRING, Setting
+from typing import Final
+
+from .declaration import INT, INT32_MAX, LONG, STRING, Setting, Value
 
 _MIB = 1 << 20
+_PREFIX: Final = "listener.name."
+MAX_CONNECTIONS: Final = "max.connections"
+CREATION_RATE: Final = "max.connection.creation.rate"
 
 
 def _buffer_size(text: str) -> str | None:
@@ -51,11 +56,12 @@ class ListenerSettings:
         "sends less than 64 KiB of an unfinished request in this time is idle, too.",
     )
     max_connections = Setting(
-        "max.connections",
+        MAX_CONNECTIONS,
         INT,
         INT32_MAX,
         "The most connections that may be open at a time; further clients wait until one is "
-        "closed.",
+        "closed. With the prefix listener.name.<listener>. (in small letters): those of this "
+        "listener, in addition.",
         at_least=0,
     )
     max_connections_per_ip = Setting(
@@ -73,11 +79,13 @@ class ListenerSettings:
         "Other limits for single addresses, as ADDRESS:COUNT with commas.",
     )
     max_connection_creation_rate = Setting(
-        "max.connection.creation.rate",
+        CREATION_RATE,
         INT,
         INT32_MAX,
         "The most new connections in a second; further clients wait. Connections between brokers "
-        "do not count if they have a listener of their own. Quotas can limit single addresses.",
+        "do not count if they have a listener of their own. With the prefix "
+        "listener.name.<listener>. (in small letters): those of this listener, in addition. Quotas "
+        "can limit single addresses.",
         at_least=0,
     )
     socket_listen_backlog_size = Setting(
@@ -156,3 +164,19 @@ class AnswerSettings:
         "The most partitions in one answer to DescribeTopicPartitions.",
         at_least=1,
     )
+
+
+def limit_setting(name: str) -> tuple[str, Setting[Value]] | None:
+    """The listener's name in capitals and the setting, if `name` is a limit of one listener."""
+    for own in (ListenerSettings.max_connections, ListenerSettings.max_connection_creation_rate):
+        listener_name = name.removeprefix(_PREFIX).removesuffix(f".{own.name}")
+        is_whole = name == limit_name(listener_name, own.name)
+        # Kafka's prefix has small letters, and does not work with capitals.
+        if is_whole and listener_name and listener_name == listener_name.lower():
+            return listener_name.upper(), own
+    return None
+
+
+def limit_name(listener_name: str, own: str) -> str:
+    """The name of a limit of one listener."""
+    return f"{_PREFIX}{listener_name.lower()}.{own}"

@@ -79,7 +79,8 @@ def unbuilt_warning(setting: Setting[Value], text: str) -> str:
 def unknown_warning(name: str, built: Mapping[str, Setting[Value]]) -> str:
     """The warning for an unknown setting, with a suggestion if there is a similar one."""
     if name.startswith(_LISTENER_PREFIX):
-        return f"setting {name} has no effect yet: a single listener has only those of TLS and SASL"
+        has = "a single listener has only those of TLS and SASL, and limits"
+        return f"setting {name} has no effect yet: {has}"
     from difflib import get_close_matches  # rarely needed
 
     close = get_close_matches(name, [*built, *UNBUILT], n=1, cutoff=0.75)

@@ -145,7 +145,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
             "ssl.key.password": "hunter2",
             "listener.name.internal.ssl.key.password": "hunter2",
             "listener.name.plaintext.ssl.key.password": "hunter2",
-            "listener.name.internal.max.connections": "5",
+            "listener.name.internal.num.network.threads": "5",
             "log.segement.byts": "5",
             "my.own.thing": "hunter2",
             "authorizer.class.name": "",
@@ -155,8 +155,8 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
         "setting log.preallocate=true has no effect yet",
         "setting num.network.threads=5 has no effect in Odradek",
         "setting sasl.kerberos.kinit.cmd= has no effect yet",
-        "setting listener.name.internal.max.connections has no effect yet: "
-        "a single listener has only those of TLS and SASL",
+        "setting listener.name.internal.num.network.threads has no effect yet: "
+        "a single listener has only those of TLS and SASL, and limits",
         "unknown setting log.segement.byts is ignored, did you mean log.segment.bytes?",
         "unknown setting my.own.thing is ignored",
         "setting listener.name.internal.ssl.key.password has no effect: "

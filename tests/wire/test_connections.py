@@ -67,6 +67,43 @@ def test_too_many_wait_in_the_backlog(start_server: StartServer, odradek_only: N
         first[1].ask(ASK)
 
 
+def test_a_flood_from_one_address(start_server: StartServer, odradek_only: None) -> None:
+    """As many are accepted as the limit allows, and another listener is not affected.
+
+    One second's worth may be saved up; time is measured around everything, so that a machine that
+    stands still can't make it fail.
+    """
+    rate, seconds = 200, 3.0
+    server = start_server(
+        {
+            "max.connection.creation.rate": "100000",
+            "listener.name.plaintext.max.connection.creation.rate": str(rate),
+            "quota.window.num": "2",
+            "socket.listen.backlog.size": "4096",
+        }
+    )
+    began = time.monotonic()
+    flood = [RawConnection(server.host, server.port) for _ in range(2000)]
+    for connection in flood:
+        connection.send_frame(ASK)
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    accepted = sum(is_answered(connection) for connection in flood)
+    passed_s = time.monotonic() - began
+    for connection in flood:
+        connection.socket.close()
+    assert accepted <= (rate * (passed_s + 2)) * 1.1
+    assert accepted >= rate * seconds * 0.9 or passed_s > 2 * seconds
+
+
+def is_answered(connection: RawConnection) -> bool:
+    """Whether an answer is there already."""
+    connection.socket.setblocking(False)
+    try:
+        return len(connection.socket.recv(1)) == 1
+    except BlockingIOError:
+        return False
+
+
 def test_idle_connections_are_closed(start_server: StartServer) -> None:
     # Longer than a machine stops: who asks all the time must not seem idle.
     server = start_server({"connections.max.idle.ms": "6000"})

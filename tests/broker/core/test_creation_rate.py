@@ -16,7 +16,7 @@ def test_the_rate_of_the_broker_is_kept(bound: int, tries_per_second: int) -> No
     for number in range(40 * tries_per_second):
         now_ms = number * 1000 // tries_per_second
         if now_ms >= free_ms:
-            free_ms = now_ms + rates.delay_ms(bound, now_ms)
+            free_ms = now_ms + rates.delay_ms("", bound, now_ms)
             accepted += 1
     # The burst: what may come in eleven samples comes at once, and is waited for afterwards.
     assert accepted <= bound * (40 + 11) + 1
@@ -59,9 +59,10 @@ def test_no_connection_at_all() -> None:
 def test_what_is_taken_back_does_not_count() -> None:
     rates = CreationRates(11, 1000)
     for _ in range(1000):
-        rates.delay_ms(1, 0)
-        rates.take_back(0)
-    assert [rates.delay_ms(1, 0) for _ in range(12)] == [0] * 10 + [1000] * 2
+        rates.delay_ms("A", 1, 0)
+        rates.take_back("A", 0)
+    assert rates.delay_ms("B", 0, 0) == 1000
+    assert [rates.delay_ms("A", 1, 0) for _ in range(12)] == [0] * 10 + [1000] * 2
 
 
 def test_many_addresses_take_little_memory() -> None:

@@ -39,7 +39,7 @@ async def is_served(client: Client) -> bool:
 async def test_clients_wait_in_the_backlog(broker: RunningBroker) -> None:
     """What one sample allows has come before."""
     for _ in range(3600):
-        broker.node.quotas.creation_rates.delay_ms(1, broker.clock.now_ms())
+        broker.node.quotas.creation_rates.delay_ms("", 1, broker.clock.now_ms())
     first = await broker.client()
     assert await is_served(first)
     late = await broker.client()
@@ -76,7 +76,7 @@ async def test_an_address_over_its_quota_is_held_unread_and_then_closed(
     await set_quota(first, None, 0.0)
     refused = await broker.client()
     asked = asyncio.ensure_future(refused.ask(metadata(), 12))
-    held = broker.connections._held
+    held = broker.connections.admission.held
     await until(lambda: len(held) == 1)
     assert len(broker.connections) == 1
     assert broker.node.metrics.counters["connections_refused_by_quota"] == 1
@@ -97,7 +97,38 @@ async def test_a_broker_that_stops_lets_go_of_whom_it_holds(broker: RunningBroke
     await set_quota(await broker.client(), HOST, 0.0)
     for _ in range(5):
         await broker.client()
-    await until(lambda: len(broker.connections._held) == 5)
+    await until(lambda: len(broker.connections.admission.held) == 5)
+
+
+@on_broker(
+    {
+        **TWO,
+        "listener.name.inside.max.connections": "1",
+        "listener.name.inside.max.connection.creation.rate": "2",
+        **{"quota.window.num": "2", "quota.window.size.seconds": "1"},
+    },
+    both=False,
+)
+async def test_limits_of_one_listener(broker: RunningBroker) -> None:
+    outside, inside = (listener.port for listener in broker.listeners)
+    first = await Client.connect(inside)
+    assert await is_served(first)
+    second = await Client.connect(inside)
+    asked = asyncio.ensure_future(second.ask(metadata(), 12))
+    others = [await Client.connect(outside) for _ in range(5)]
+    assert all([await is_served(other) for other in others])
+    assert not asked.done()
+    counters = broker.node.metrics.counters
+    assert counters["connections_delayed"] == 0
+    await first.close()
+    await asked
+    await second.close()
+    for _ in range(3):
+        async with await Client.connect(inside) as client:
+            assert await is_served(client)
+    assert counters["connections_delayed"] > 0
+    for other in others:
+        await other.close()
 
 
 @asynchronous

@@ -7,7 +7,7 @@ from odradek.broker.net.endpoints import (
     parse_endpoints,
     parse_protocol_map,
 )
-from odradek.broker.settings.declaration import ConfigError
+from odradek.broker.settings.declaration import INT32_MAX, ConfigError
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,22 @@ def test_limits_of_connections() -> None:
     for text in ("a", "a:", ":5", "a:-1", "a:b"):
         with pytest.raises(ConfigError):
             parse_connection_limits("x", text)
+
+
+def test_limits_of_one_listener() -> None:
+    own = "listener.name.plaintext.max.connections"
+    config = Config({own: "5", "max.connections": "7"})
+    assert config.limit_of_listener("PLAINTEXT", "max.connections") == 5
+    assert config.limit_of_listener("PLAINTEXT", "max.connection.creation.rate") == INT32_MAX
+    assert not config.warnings
+    assert Config({"listener.name.a.max.connection.creation.rate": "5"}).warnings == (
+        "setting listener.name.a.max.connection.creation.rate has no effect: A is not a listener",
+    )
+    with pytest.raises(ConfigError, match=own):
+        Config({own: "-1"})
+    for name in ("listener.name.PLAINTEXT.max.connections", "listener.name..max.connections"):
+        (warning,) = Config({name: "5"}).warnings
+        assert "has no effect" in warning
 
 
 MAP = "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"

@@ -159,7 +159,7 @@ def test_who_is_not_let_in_is_logged_once_and_forgotten(
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         assert not await is_let_in(broker, old)
         assert not await is_let_in(broker, trusting(certificates, certificates.alice)), "no rule"
-        await until(lambda: not broker.connections._per_host, "nobody is counted")
+        await until(lambda: not broker.connections.admission._per_host, "nobody is counted")
         assert len(broker.connections) == 0
 
     more = {
@@ -239,7 +239,7 @@ def test_a_handshake_takes_a_slot_and_gives_it_back(
         client = await broker.client(ssl=trusting(certificates))
         await client.ask(metadata(), 12)
         assert len(connections) == 1
-        assert connections._per_host == {HOST: 1}
+        assert connections.admission._per_host == {HOST: 1}
 
     run(tmp_path, settings_of(certificates, max_connections_per_ip="1"), test)
     assert any("max.connections.per.ip=1" in line for line in caplog.messages)

@@ -199,7 +199,7 @@ def broker_code(
         ("compression.type", "none", ErrorCode.INVALID_REQUEST),
         ("compression.gzip.level", "0", ErrorCode.INVALID_REQUEST),
         ("my.own", "5", ErrorCode.INVALID_CONFIG),
-        ("listener.name.plaintext.max.connections", "5", ErrorCode.INVALID_CONFIG),
+        ("listener.name.plaintext.max.connections", "5", ErrorCode.INVALID_REQUEST),
         ("num.partitions", "1", ErrorCode.INVALID_REQUEST),
         ("log.roll.hours", "5", ErrorCode.INVALID_REQUEST),
         ("group.max.size", "5", ErrorCode.INVALID_REQUEST),
