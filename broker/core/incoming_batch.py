@@ -39,6 +39,9 @@ from ..settings.compression import Compression
 from ..settings.topic_config import TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1000
+CHECKED_AT_ONCE_RECORDS_MAX: Final = 10_000
+CHECKED_AT_ONCE_BYTES_MAX: Final = 4 << 20
+"""Of the decompressed records: to check so many takes 10 ms."""
 QUICK_BYTES_MAX: Final = 64 << 10
 THOROUGH_QUICK_BYTES_MAX: Final = 4 << 10
 _QUICK_LEVEL_MAX: Final = {Codec.LZ4: 9, Codec.ZSTD: 5}  # above it is ten times the work and more
@@ -153,6 +156,31 @@ def check_batch(
         set_create_time(batch, max_timestamp)
         return read_header(batch), found.size_bytes
     return header, found.size_bytes
+
+
+def check_quick_batch(
+    batch: memoryview,
+    header: BatchHeader,
+    config: TopicConfig,
+    *,
+    wall_ms: int,
+    decompressed_bytes_max: int,
+) -> tuple[BatchHeader, int] | None:
+    """The same as `check_batch`, or None if that would hold up everything else.
+
+    A megabyte may contain millions of records, and tell so only when it is decompressed.
+    """
+    if header.record_count > CHECKED_AT_ONCE_RECORDS_MAX:
+        return None
+    is_compressed = header.codec != Codec.NONE
+    at_once_bytes_max = CHECKED_AT_ONCE_BYTES_MAX if is_compressed else decompressed_bytes_max
+    bytes_max = min(decompressed_bytes_max, at_once_bytes_max)
+    try:
+        return check_batch(batch, header, config, wall_ms=wall_ms, decompressed_bytes_max=bytes_max)
+    except Refused as refused:
+        if refused.code != ErrorCode.MESSAGE_TOO_LARGE or bytes_max == decompressed_bytes_max:
+            raise
+        return None
 
 
 def recompression(header: BatchHeader, config: TopicConfig) -> Compression | None:

@@ -3,8 +3,8 @@
 Each partition gets its own result; a refused one does not prevent the others from being appended.
 Idempotent batches are checked against the producer's last ones. If nothing has to wait for a flush
 or for followers, the answer is immediate; otherwise it is delayed (delayed_produce.py). If a topic
-has a codec of its own, its batches are compressed first, large ones by a thread
-(waiting_produce.py).
+has a codec of its own, its batches are compressed first. What takes long is left to a thread:
+compressing much, and checking a batch of very many records or of much data (waiting_produce.py).
 
 Transactional batches need a transactional id in the request, and all must be of one producer. The
 first one of a transaction in a partition may have to wait for its coordinator (verification.py);
@@ -15,7 +15,7 @@ UNSUPPORTED_FOR_MESSAGE_FORMAT.
 """
 
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k00_produce import (
@@ -35,6 +35,7 @@ from ..core.effects import Producer
 from ..core.incoming_batch import (
     RefusedRecords,
     check_batch,
+    check_quick_batch,
     check_recompressed,
     is_quick,
     read_only_batch,
@@ -46,6 +47,8 @@ from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
 from ..node import Node
+from ..runtime import Offload
+from ..settings.topic_config import TopicConfig
 from ..transactions.verifier import NotVerified
 from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
@@ -237,18 +240,21 @@ def _append(
         if request.acks == -1:
             partition.check_enough_replicas()
         wall_ms, config = node.clock.wall_ms(), partition.config
-        header, records_bytes = check_batch(
+        checked = check_quick_batch(
             batch,
             header,
             config,
             wall_ms=wall_ms,
             decompressed_bytes_max=node.decompressed_bytes_max,
         )
+        if checked is None:
+            return _checked_later(node, partition, batch, header, request, call)
+        header, records_bytes = checked
         if config.compression is not None or header.attributes & TRANSACTIONAL:
             asked = _verification(request, call, partition, header, node)
-            stored = _as_stored(node, partition, batch, header, records_bytes, asked)
-            if isinstance(stored, WaitingBatch):
-                return stored
+            stored = _as_stored(node, config, batch, header, records_bytes, asked)
+            if callable(stored):
+                return WaitingBatch(partition, header, stored)
             batch, header = stored
         return _append_checked(partition, batch, header, appended, wall_ms)
     except (Refused, StorageError) as error:
@@ -277,16 +283,44 @@ def _verification(
     )
 
 
-def _as_stored(
+def _checked_later(
     node: Node,
     partition: Partition,
     batch: memoryview,
     header: BatchHeader,
+    request: ProduceRequest,
+    call: Call,
+) -> WaitingBatch:
+    """What a batch waits for that a thread has to check."""
+    own = memoryview(bytearray(batch))
+    config, wall_ms = partition.config, node.clock.wall_ms()
+
+    def check() -> tuple[BatchHeader, int]:
+        bytes_max = node.decompressed_bytes_max
+        return check_batch(own, header, config, wall_ms=wall_ms, decompressed_bytes_max=bytes_max)
+
+    async def prepare() -> Ready:
+        checked, records_bytes = await _threads(node)(check)
+        asked = _verification(request, call, partition, checked, node)
+        stored = _as_stored(node, config, own, checked, records_bytes, asked)
+        return await stored() if callable(stored) else stored
+
+    return WaitingBatch(partition, header, prepare)
+
+
+def _threads(node: Node) -> Offload:
+    return node.runtime.compress_offload or node.runtime.offload
+
+
+def _as_stored(
+    node: Node,
+    config: TopicConfig,
+    batch: memoryview,
+    header: BatchHeader,
     records_bytes: int,
     asked: Verdict | None,
-) -> Ready | WaitingBatch:
-    """The batch as its topic stores it, or what waits for that.  Raises: Refused."""
-    config = partition.config
+) -> Ready | Callable[[], Awaitable[Ready]]:
+    """The batch as its topic stores it, or what prepares it.  Raises: Refused."""
     compression = recompression(header, config)
     bytes_max = node.decompressed_bytes_max
     is_slow = compression is not None and not is_quick(compression, records_bytes)
@@ -297,16 +331,15 @@ def _as_stored(
         check_recompressed(stored[1], config)
         return stored
     own = memoryview(bytearray(batch))
-    run = node.runtime.compress_offload or node.runtime.offload
 
     async def prepare() -> Ready:
         if asked is not None:
             await asked
         if compression is None:
             return own, header
-        return await run(recompress, own, header, compression, bytes_max)
+        return await _threads(node)(recompress, own, header, compression, bytes_max)
 
-    return WaitingBatch(partition, header, prepare)
+    return prepare
 
 
 def _append_ready(
