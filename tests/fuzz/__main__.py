@@ -13,25 +13,35 @@ from tests.support.client import Client
 from .frames import Frames
 from .messages import TOPICS
 from .sender import Sender
+from .tls_records import RecordSender
 
 NICE = 10
 
 
-async def main(port: int, seed: int, count: int, ca: str | None) -> None:
+async def main(port: int, seed: int, count: int, ca: str | None, records: int) -> None:
     """Send `count` frames and print what has become of them, as JSON."""
-    tls = None
-    if ca is not None:
-        tls = ssl.create_default_context(cafile=ca)
-        tls.check_hostname = False
+    began_s = time.monotonic()
+    tls = None if ca is None else ssl.create_default_context(cafile=ca)
+    counts = await send_frames(port, seed, count, tls)
+    if tls is not None:
+        records_sender = RecordSender(seed, port, records, tls)
+        await records_sender.run()
+        counts |= {f"TLS {name}": value for name, value in records_sender.counts.items()}
+    print(json.dumps(counts | {"seconds": round(time.monotonic() - began_s, 1)}))
+
+
+async def send_frames(
+    port: int, seed: int, count: int, tls: ssl.SSLContext | None
+) -> dict[str, float]:
+    """Send frames, over connections with TLS or without; return what has become of them."""
     async with await Client.connect(port, ssl=tls) as client:
         ids = [(await client.create_topic(name, 2)).topic_id for name in TOPICS]
         for key_type in (0, 1):  # the topics of the coordinators
             request = FindCoordinatorRequest(coordinator_keys=["any"], key_type=key_type)
             await client.ask(request, 4)
-    began_s = time.monotonic()
     sender = Sender(Frames(seed, ids), port, count, tls)
     await sender.run()
-    print(json.dumps(sender.counts | {"seconds": round(time.monotonic() - began_s, 1)}))
+    return dict(sender.counts)
 
 
 if __name__ == "__main__":
@@ -40,6 +50,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50_000)
     parser.add_argument("--ca", help="for a listener with TLS: the authority's certificate")
+    parser.add_argument("--records", type=int, default=1000, help="orders of records of TLS")
     given = parser.parse_args()
     os.nice(NICE)
-    asyncio.run(main(given.port, given.seed, given.count, given.ca))
+    asyncio.run(main(given.port, given.seed, given.count, given.ca, given.records))

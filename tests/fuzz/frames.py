@@ -7,17 +7,25 @@ from typing import Final, NamedTuple
 
 from odradek.broker.handlers import APIS, TRANSACTIONS_V2
 from odradek.protocol.framing import FRAME_SIZE
+from odradek.protocol.records import Codec
+from tests.broker.batches import sealed
 from tests.broker.requests import SENSIBLE
 from tests.support.frames import framed, request_bytes
+from tests.support.messages import batch_of, produce_request
 
 from .lengths import Layout, full
-from .messages import Requests
+from .messages import TOPICS, Requests
 
-SHARES: Final = {"message": 80, "changed": 15, "noise": 5}
+SHARES: Final = {"message": 70, "batch": 10, "changed": 15, "noise": 5}
 HEADER_BYTES: Final = 8
 """API key, version and correlation id: what changes leave alone, so that they reach a handler."""
 BETWEEN_BROKERS: Final = (4, 5, 6, 7, 56, 67)
 """Requests that brokers send each other. They end a client's connection, so they get one alone."""
+
+
+COUNTS: Final = (0, 1, 1, 2, 100)
+HEADER_END: Final = 61
+"""Of a batch."""
 
 
 class Kind(Enum):
@@ -50,6 +58,7 @@ class Frames:
         ]
         self._makers: dict[str, Callable[[], Frame]] = {
             "message": self._message,
+            "batch": self._batch,
             "changed": self._changed,
             "noise": self._noise,
         }
@@ -67,6 +76,22 @@ class Frames:
         is_risky = api.key in BETWEEN_BROKERS or getattr(request, "acks", None) == 0
         body = request_bytes(request, version)
         return Frame(Kind.RISKY if is_risky else Kind.HARMLESS, framed(body))
+
+    def _batch(self) -> Frame:
+        """A Produce whose batch is changed, with a checksum that fits or not."""
+        random = self._random
+        values = [
+            random.randbytes(random.choice((0, 1, 50, 500))) for _ in range(random.choice(COUNTS))
+        ]
+        batch = batch_of(*values, codec=random.choice(list(Codec)))
+        for _ in range(random.choice((0, 1, 1, 3))):
+            batch[random.randrange(random.choice((HEADER_END, len(batch))))] = random.randrange(256)
+        if random.random() < 0.2:
+            batch = batch[: random.randrange(len(batch))] + random.randbytes(random.choice((0, 9)))
+        if random.random() < 0.7 and len(batch) > HEADER_END:
+            batch = sealed(batch)
+        request = produce_request(random.choice(TOPICS), {random.randrange(3): batch}, acks=1)
+        return Frame(Kind.HARMLESS, framed(request_bytes(request, random.randrange(3, 12))))
 
     def _changed(self) -> Frame:
         """A request in which bits, bytes, lengths or the size are changed."""

@@ -28,7 +28,9 @@ PAUSE_S: Final = 0.02
 COORDINATOR_TASKS: Final = 8
 """What the topics of the coordinators may add."""
 IN_TEST: Final = 50_000
+IN_TEST_TLS: Final = 1_000
 IN_SOAK: Final = 1_000_000
+RECORDS_IN_SOAK: Final = 50_000
 IDLE_COUNT: Final = 200
 SEED: Final = int(os.environ.get(REPEAT) or random.SystemRandom().randrange(1_000_000))
 
@@ -51,10 +53,11 @@ def fuzz(target: Target, good: GoodClient, *arguments: str) -> dict[str, float]:
 
 
 def attack(
-    directory: Path, certificates: Certificates, *, count: int, seed: int, tls: bool = False
+    directory: Path, certificates: Certificates, *, count: int, seed: int, records: int = 0
 ) -> tuple[float, float]:
-    """Send frames to a broker and look at what has become of it.
+    """Send frames to a broker, look at what has become of it, and print that.
 
+    With `records` it is a listener with TLS, and gets so many orders of records as well.
     Returns the good client's p99 before and meanwhile, in milliseconds.
     """
     print(f"{REPEAT}={seed}")
@@ -64,8 +67,8 @@ def attack(
             good.work()
         idle_ms = good.p99_ms()
         before_bytes, before_tasks = target.memory_bytes, target.tasks()
-        port = target.tls_port if tls else target.plain_port
-        more = ["--ca", certificates.trust] if tls else []
+        port = target.tls_port if records else target.plain_port
+        more = ["--ca", certificates.trust, "--records", str(records)] if records else []
         counts = fuzz(target, good, str(port), "--count", str(count), "--seed", str(seed), *more)
         p99_ms, grown_bytes = good.p99_ms(), target.memory_bytes - before_bytes
         until(lambda: target.connections == 1, "nobody but the good client is connected")
@@ -85,10 +88,17 @@ def test_hostile_frames(tmp_path: Path, certificates: Certificates) -> None:
     attack(tmp_path, certificates, count=IN_TEST, seed=SEED)
 
 
+@pytest.mark.slow
+def test_hostile_records_of_tls(tmp_path: Path, certificates: Certificates) -> None:
+    attack(tmp_path, certificates, count=IN_TEST_TLS, seed=SEED, records=IN_TEST_TLS)
+
+
 @repeated(in_soak=1, each_s=6 * 3600)
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("records", [0, RECORDS_IN_SOAK], ids=["plain", "tls"])
 def test_a_million_hostile_frames(
-    repeats: Repeats, tmp_path: Path, certificates: Certificates, tls: bool
+    repeats: Repeats, tmp_path: Path, certificates: Certificates, records: int
 ) -> None:
-    idle_ms, p99_ms = attack(tmp_path, certificates, count=IN_SOAK, seed=repeats.seed, tls=tls)
+    idle_ms, p99_ms = attack(
+        tmp_path, certificates, count=IN_SOAK, seed=repeats.seed, records=records
+    )
     assert p99_ms <= P99_TIMES_MAX * idle_ms
