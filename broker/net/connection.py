@@ -10,11 +10,10 @@ a client that does not read. A waiting connection continues to read if its buffe
 only the beginning of a frame that may be handled once it is whole; so it notices when its client
 hangs up. Reading also stops while there is no memory for the rest of a large frame.
 
-Of many frames that have come together only some are handled in a row (`slices`): then other
-connections have their turn.
+Of many frames that have come together only some are handled in a row (`slices`). The rest waits
+for its turn, and in each turn of the loop only one of all such connections goes on.
 """
 
-import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
@@ -63,7 +62,7 @@ class Connection(ABC):
         self._connections = connections
         self._reading = True
         self._continues = False
-        """Whether more frames are handled in the loop's next round."""
+        """Whether more frames are handled when it is this connection's turn."""
         self._floods = False
         """Whether more requests came at once than are handled in a row: fewer are received then."""
         self._out: deque[memoryview | Span] = deque()
@@ -263,7 +262,7 @@ class Connection(ABC):
     def _continue_soon(self) -> None:
         if not self._continues:
             self._continues = self._floods = True
-            asyncio.get_running_loop().call_soon(self._continue)
+            self._connections.floods.add(self._continue)
 
     def _continue(self) -> None:
         self._continues = False

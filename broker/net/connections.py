@@ -54,6 +54,7 @@ class Connections:
         self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
         self.handshakes = Turns()
+        self.floods = Turns()
         self._open: dict[Connection, None] = {}
         self._waiting_for_memory: dict[Connection, None] = {}
         self._wakes_memory_waiters = False
