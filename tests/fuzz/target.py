@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -38,16 +38,21 @@ SETTINGS: Final = {
 }
 """So that random requests are served rather than refused."""
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
+NOTHING_ELSE: Final[Mapping[str, str]] = {}
 TOPIC: Final = "of-the-good-client"
 
 
 class Target:
     """A running broker with a listener of each kind."""
 
-    def __init__(self, directory: Path, certificates: Certificates) -> None:
+    def __init__(
+        self, directory: Path, certificates: Certificates, settings: Mapping[str, str]
+    ) -> None:
         self.plain_port, self.tls_port = free_port(), free_port()
         self._tasks = directory / "tasks"
-        settings = SETTINGS | {
+        settings = {
+            **SETTINGS,
+            **settings,
             "listeners": f"PLAINTEXT://{HOST}:{self.plain_port},SSL://{HOST}:{self.tls_port}",
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.location": str(certificates.broker.store),
@@ -88,9 +93,11 @@ class Target:
 
 
 @contextmanager
-def attacked(directory: Path, certificates: Certificates) -> Iterator[Target]:
+def attacked(
+    directory: Path, certificates: Certificates, settings: Mapping[str, str] = NOTHING_ELSE
+) -> Iterator[Target]:
     """Start a broker, which must stop as usual at the end and have logged no bug."""
-    target = Target(directory, certificates)
+    target = Target(directory, certificates, settings)
     try:
         target.process.start(lambda: "odradek ready" in target.output, timeout_s=START_TIMEOUT_S)
         yield target
@@ -108,6 +115,7 @@ class GoodClient:
         self._connection = RawConnection(HOST, port)
         self._connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._next_offset = 0
+        self.topic = TOPIC
         self.seconds: list[float] = []
         request = CreateTopicsRequest(topics=[creatable(TOPIC, 1)], timeout_ms=30_000)
         answer: CreateTopicsResponse = self._connection.exchange(request, 7)
@@ -116,16 +124,21 @@ class GoodClient:
     def work(self) -> None:
         """Append a record and read it back."""
         value, began_s = b"record %d" % self._next_offset, time.perf_counter()
+        offset = self.write(value)
+        fetch = fetch_request(TOPIC, offset)
+        fetched: FetchResponse = self._connection.exchange(fetch, 12)
+        records = fetched.responses[0].partitions[0].records
+        assert records_in(records) == [(offset, value)]
+        self.seconds.append(time.perf_counter() - began_s)
+
+    def write(self, value: bytes) -> int:
+        """Append a record and return its offset."""
         produce = produce_request(TOPIC, {0: batch_of(value)})
         produced: ProduceResponse = self._connection.exchange(produce, 11)
         result = produced.responses[0].partition_responses[0]
         assert (result.error_code, result.base_offset) == (0, self._next_offset)
-        fetch = fetch_request(TOPIC, self._next_offset)
-        fetched: FetchResponse = self._connection.exchange(fetch, 12)
-        records = fetched.responses[0].partitions[0].records
-        assert records_in(records) == [(self._next_offset, value)]
-        self.seconds.append(time.perf_counter() - began_s)
         self._next_offset += 1
+        return self._next_offset - 1
 
     def p99_ms(self) -> float:
         """Of what was done since the last call."""
