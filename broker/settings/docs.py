@@ -86,7 +86,8 @@ principal: `User:alice`. With SASL_PLAINTEXT, the network sees the passwords of 
 - `listener.name.<listener>.<mechanism>.sasl.jaas.config` (in small letters) names the users of
   PLAIN: `org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`.
   SCRAM needs no such setting.
-- Users of SCRAM are stored as Kafka stores them. `kafka-configs --entity-type users` and other
+- Users of SCRAM are stored as Kafka stores them. [`odradek users`](cli.md#odradek-users) adds the
+  first ones before a broker runs. It, `kafka-configs --entity-type users` and other
   clients with AlterUserScramCredentials add and delete them while the broker runs.
 
 These settings are read at the start, from the properties file, the environment or the command line.

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "groups": "List, describe, explain, reset and delete consumer groups.",
     "transactions": "List, describe, explain transactions, abort hanging ones.",
     "configs": "Describe and change settings of topics, brokers and groups.",
+    "users": "List, add and delete users who log in by SCRAM.",
     "cluster": "Show brokers, controller, and partitions with problems.",
     "elect-leaders": "Give leadership back to preferred replicas.",
     "reassign": "Move replicas between brokers.",

@@ -32,6 +32,13 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     ],
     "configs describe": ["--topic orders --all"],
     "configs alter": ["--topic orders --set max.message.bytes=4194304 --delete segment.bytes"],
+    "users list": ["", "alice --json"],
+    "users add": [
+        "alice -b localhost:9092 -F admin.properties",
+        "broker --data-dir data --password-file secret.txt",
+        "broker --zookeeper zk1:2181/kafka --mechanism SCRAM-SHA-256",
+    ],
+    "users delete": ["alice bob --if-exists"],
     "cluster describe": ["--json"],
     "elect-leaders": ["--topic orders --topic refunds:3"],
     "reassign plan": ["--drain 3 -o plan.json"],

@@ -1,0 +1,239 @@
+"""Logins, TLS and users of the commands against Apache Kafka 3.9.2.
+
+The first users are written to ZooKeeper before Kafka starts.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odradek.cli import main
+from tests.kafka.apache import HOST, Kafka39
+from tests.kafka.process import free_port
+from tests.support.certificates import Certificates, openssl
+from tests.support.waiting import until
+
+from .conftest import PATIENTLY, run_odradek
+
+pytestmark = [pytest.mark.java, pytest.mark.xdist_group("secure-kafka")]
+
+PASSWORD: Final = 'pass word, "quoted" \\ and =;é'
+PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+class Secure(NamedTuple):
+    """A broker with a listener for each protocol."""
+
+    broker: Kafka39
+    directory: Path
+    certificates: Certificates
+    ports: Mapping[str, int]
+
+    def file(self, protocol: str, **properties: str) -> str:
+        """A properties file of a Java client."""
+        named = {name.replace("_", "."): value for name, value in properties.items()}
+        given = {
+            "bootstrap.servers": f"{HOST}:{self.ports[protocol]}",
+            "security.protocol": protocol,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.certificates.trust,
+            **named,
+        }
+        path = self.directory / f"client-{abs(hash(frozenset(given.items())))}.properties"
+        lines = [f"{name}={escaped(value)}\n" for name, value in given.items() if value]
+        path.write_text("".join(lines), encoding="utf-8")
+        return str(path)
+
+    def scram(self, protocol: str, user: str, mechanism: str, password: str = PASSWORD) -> str:
+        """The file of a client that logs in by SCRAM."""
+        return self.file(
+            protocol, sasl_mechanism=mechanism, sasl_jaas_config=jaas(SCRAM, user, password)
+        )
+
+    @property
+    def zookeeper(self) -> tuple[str, str]:
+        """The options that name its ZooKeeper."""
+        return "--zookeeper", self.broker.zookeeper
+
+    @property
+    def admin(self) -> tuple[str, str]:
+        """The options that name the broker, as a super user."""
+        return "-b", self.broker.bootstrap_servers
+
+
+def escaped(value: str) -> str:
+    """A value in a properties file."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def jaas(module: str, user: str, password: str) -> str:
+    quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{module} username="{user}" password="{quoted}";'
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    result = CliRunner().invoke(main, [*arguments], input=stdin.encode())
+    assert PASSWORD not in result.output
+    return result
+
+
+def done(*arguments: str, stdin: str = "") -> str:
+    """The output of a command that must succeed."""
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*arguments: str) -> str:
+    """The sentence of a command that must fail."""
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert result.output.startswith("Error: ") and result.output.count("\n") == 1, result.output
+    return result.output.removeprefix("Error: ").rstrip()
+
+
+@pytest.fixture(scope="module")
+def secure(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[Secure]:
+    """Kafka, whose first users Odradek has written."""
+    directory = tmp_path_factory.mktemp("secure")
+    ports = {name: free_port() for name in ("SASL_PLAINTEXT", "SSL", "SASL_SSL")}
+    broker = Kafka39(directory / "kafka")
+    ports["PLAINTEXT"] = broker.port
+    broker.settings.update(broker_settings(certificates, ports))
+    directory.joinpath("kafka").mkdir()
+    found = Secure(broker, directory, certificates, ports)
+    try:
+        broker.start_zookeeper()
+        at = found.zookeeper
+        both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", "SCRAM-SHA-512")
+        done("users", "add", "alice", *both, *at, "--password-file", "-", stdin=f"{PASSWORD}\n")
+        done("users", "add", "bob", *at, "--password-file", "-", stdin=PASSWORD)
+        broker.start()
+        done("topics", "create", "orders", "-p", "1", "-r", "1", *found.admin)
+        yield found
+    finally:
+        broker.close()
+
+
+def broker_settings(certificates: Certificates, ports: Mapping[str, int]) -> dict[str, str]:
+    return {
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{PLAIN} user_carol=plain;",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM};",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{SCRAM};",
+        "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM};",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.broker.store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": certificates.trust,
+        "listener.name.ssl.ssl.client.auth": "required",
+    }
+
+
+def test_users_written_to_zookeeper_log_in(secure: Secure) -> None:
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        file = secure.scram("SASL_PLAINTEXT", "alice", mechanism)
+        assert done("topics", "list", "-q", "-F", file) == "orders\n"
+
+
+def test_who_does_what_is_in_the_right_protocol(secure: Secure) -> None:
+    """Producing and consuming is librdkafka's, the rest kafka-python's."""
+    file = secure.scram("SASL_SSL", "alice", "SCRAM-SHA-512")
+    assert done("topics", "list", "-q", "-F", file) == "orders\n"
+    produced = run_odradek("produce", "orders", "--value", "hello", "-F", file, *PATIENTLY)
+    assert produced.returncode == 0, produced.stderr
+    consumed = run_odradek(
+        *("consume", "orders", "-g", "readers", "-o", "earliest", "-n", "1"),
+        *("-F", file, *PATIENTLY),
+    )
+    assert (consumed.returncode, consumed.stdout) == (0, b"hello\n"), consumed.stderr
+
+
+def test_plain_logins(secure: Secure) -> None:
+    given = {"sasl_mechanism": "PLAIN"}
+    right = secure.file("SASL_PLAINTEXT", **given, sasl_jaas_config=jaas(PLAIN, "carol", "plain"))
+    assert done("topics", "list", "-q", "-F", right) == "orders\n"
+    of_librdkafka = secure.file(
+        "SASL_PLAINTEXT", **given, sasl_username="carol", sasl_password="plain"
+    )
+    assert done("topics", "list", "-q", "-F", of_librdkafka) == "orders\n"
+    wrong = secure.file("SASL_PLAINTEXT", **given, sasl_jaas_config=jaas(PLAIN, "carol", PASSWORD))
+    said = refused("topics", "list", "-F", wrong)
+    assert said.endswith("refuses the login: Authentication failed: Invalid username or password")
+    elsewhere = secure.file("SASL_SSL", **given, sasl_username="carol", sasl_password="plain")
+    said = refused("topics", "list", "-F", elsewhere)
+    assert said.endswith("has no login by PLAIN; it offers SCRAM-SHA-512")
+
+
+def test_a_wrong_password_is_a_sentence(secure: Secure) -> None:
+    file = secure.scram("SASL_SSL", "alice", "SCRAM-SHA-512", "hunter2")
+    for command in (["topics", "list"], ["produce", "orders", "--value", "x"]):
+        said = refused(*command, "-F", file)
+        assert "refuses the login: Authentication failed during authentication due to inva" in said
+        assert "hunter2" not in said
+
+
+def test_certificates_in_files_and_inside_the_properties(secure: Secure) -> None:
+    alice, trust = secure.certificates.alice, secure.certificates.trust
+    in_files = secure.file("SSL", ssl_keystore_location=str(alice.store))
+    blanks = {
+        "ssl.truststore.location": "",
+        "ssl.truststore.certificates": " ".join(Path(trust).read_text().split("\n")),
+        "ssl.keystore.certificate.chain": " ".join(alice.certificate.read_text().split("\n")),
+        "ssl.keystore.key": " ".join(alice.key.read_text().split("\n")),
+    }
+    inside = secure.file("SSL", **{name.replace(".", "_"): text for name, text in blanks.items()})
+    for file in (in_files, inside):
+        assert done("topics", "list", "-q", "-F", file) == "orders\n"
+        produced = run_odradek("produce", "orders", "--value", "x", "-F", file, *PATIENTLY)
+        assert produced.returncode == 0, produced.stderr
+
+
+def test_key_stores_in_pkcs12_are_librdkafkas(secure: Secure, tmp_path: Path) -> None:
+    store = tmp_path / "keystore"
+    openssl(
+        *("pkcs12", "-export", "-in", str(secure.certificates.alice.store)),
+        *("-out", str(store), "-passout", "pass:hunter2"),
+    )
+    file = secure.file("SSL", ssl_keystore_location=str(store), ssl_keystore_password="hunter2")
+    produced = run_odradek("produce", "orders", "--value", "x", "-F", file, *PATIENTLY)
+    assert produced.returncode == 0, produced.stderr
+    assert "Python reads key stores in PEM only: convert" in refused("topics", "list", "-F", file)
+
+
+def test_without_a_certificate_or_with_a_strangers(secure: Secure) -> None:
+    assert "wants a client certificate" in refused("topics", "list", "-F", secure.file("SSL"))
+    stranger = str(secure.certificates.stranger.store)
+    file = secure.file("SSL", ssl_keystore_location=stranger)
+    assert "wants a client certificate" in refused("topics", "list", "-F", file)
+
+
+def test_users_of_a_running_cluster(secure: Secure) -> None:
+    before = json.loads(done("users", "list", "--json", *secure.admin))
+    assert before == json.loads(done("users", "list", "--json", *secure.zookeeper))
+    assert [(user["user"], user["mechanism"]) for user in before] == [
+        ("alice", "SCRAM-SHA-256"),
+        ("alice", "SCRAM-SHA-512"),
+        ("bob", "SCRAM-SHA-512"),
+    ]
+    file = secure.scram("SASL_PLAINTEXT", "d%v e", "SCRAM-SHA-256")
+    for where in (secure.admin, secure.zookeeper):
+        add = ("users", "add", "d%v e", "--mechanism", "SCRAM-SHA-256", "--iterations", "5000")
+        done(*add, *where, "--password-file", "-", stdin=PASSWORD)
+        shown = done("users", "list", "d%v e", *secure.admin).splitlines()
+        assert shown[1].split() == ["d%v", "e", "SCRAM-SHA-256", "5000"]
+        until(lambda: run("topics", "list", "-F", file).exit_code == 0)
+        done("users", "delete", "d%v e", *where)
+        assert refused("users", "list", "d%v e", *where) == "there is no user 'd%v e'"
+        assert "there is no user" in refused("users", "delete", "d%v e", *where)
+        done("users", "delete", "d%v e", "--if-exists", *where)
+        until(lambda: run("topics", "list", "-F", file).exit_code == 1)
