@@ -79,6 +79,11 @@ async def world() -> AsyncIterator[World]:
     await store.close()
 
 
+async def knows(acls: Acls, pattern: Pattern, *entries: Entry) -> None:
+    """Wait until a broker has exactly these entries."""
+    await until(lambda: acls.authorizer.entries_of(pattern) == set(entries))
+
+
 def run(test: Callable[[World], Awaitable[None]]) -> None:
     async def main(loop: SimLoop) -> None:
         async with world() as w:
@@ -151,14 +156,14 @@ def test_every_broker_follows_a_change() -> None:
         for pattern in (ORDERS, IDS):
             await one.add(pattern, [READ])
             assert one.authorizer.entries_of(pattern) == {READ}
-            await until(lambda p=pattern: other.authorizer.entries_of(p) == {READ})
+            await knows(other, pattern, READ)
             await other.add(pattern, [WRITE])
-            await until(lambda p=pattern: one.authorizer.entries_of(p) == {READ, WRITE})
+            await knows(one, pattern, READ, WRITE)
             assert await one.remove(pattern, lambda entry: entry == READ) == {READ}
-            await until(lambda p=pattern: other.authorizer.entries_of(p) == {WRITE})
+            await knows(other, pattern, WRITE)
             assert await other.remove(pattern, lambda entry: True) == {WRITE}
             assert await w.session.exists(acl_znodes.acls_path(pattern)) is None
-            await until(lambda p=pattern: not one.authorizer.entries_of(p))
+            await knows(one, pattern)
 
     run(test)
 
@@ -185,7 +190,7 @@ def test_changes_at_the_same_time_are_all_kept() -> None:
         )
         await brokers[0].remove(ORDERS, lambda entry: entry == entries[0])
         for broker in brokers:
-            await until(lambda b=broker: b.authorizer.entries_of(ORDERS) == set(entries[1:]))
+            await knows(broker, ORDERS, *entries[1:])
 
     run(test)
 

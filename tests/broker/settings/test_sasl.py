@@ -83,7 +83,7 @@ def test_what_has_no_effect_is_warned_about() -> None:
     )
     assert config.warnings == (
         "setting listener.name.in.plan.sasl.jaas.config has no effect yet: a single listener has "
-        "only those of TLS and SASL",
+        "only those of TLS and SASL, and limits",
         "setting listener.name.in.gssapi.sasl.jaas.config has no effect: IN does not offer GSSAPI",
         "setting listener.name.plaintext.sasl.enabled.mechanisms has no effect: PLAINTEXT is not "
         "a listener with SASL",
