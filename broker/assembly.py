@@ -6,6 +6,7 @@ whole `Node`. They get a function for that, and call it only once the node exist
 """
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from odradek.protocol.schema import Message
 
@@ -30,9 +31,28 @@ from .peers.controller_client import ControllerClient
 from .peers.own import ask_self, call_self
 from .peers.security import Securities
 from .replication.replicator import Replicator
+from .settings.authorization import super_users_in
 from .tasks import TaskSupervisor
 from .transactions.coordinator import TransactionCoordinator
 from .transactions.verifier import Verifier
+
+if TYPE_CHECKING:
+    from .administration.acls import Acls
+
+
+def _acls(local: LocalBroker, session: CurrentSession) -> "Acls | None":
+    """The authorizer, if one is configured."""
+    config = local.config
+    if not config.authorizer_class_name:
+        return None
+    from .administration.acls import Acls  # rarely needed
+    from .core.acls.authorizer import Authorizer
+
+    authorizer = Authorizer(
+        super_users=super_users_in(config.super_users),
+        allows_everyone_if_none=config.allow_everyone_if_no_acl_found,
+    )
+    return Acls(session, authorizer, local.clock)
 
 
 def assemble(
@@ -77,6 +97,7 @@ def assemble(
     )
     node = Node(
         local,
+        acls=_acls(local, session),
         topics=topics,
         dynamic_configs=dynamic_configs,
         client_quotas=ClientQuotas(session),

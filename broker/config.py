@@ -28,6 +28,7 @@ from .net.endpoints import (
     parse_protocol_map,
 )
 from .settings import changes
+from .settings.authorization import check_authorization_settings, check_shared_process
 from .settings.built import GROUPS, BrokerSettings
 from .settings.connections import limit_name, limit_setting
 from .settings.declaration import INT32_MAX, ConfigError, Setting, Value, declared_in
@@ -258,6 +259,7 @@ class Config(BrokerSettings):
         check_upkeep_settings(self)
         check_replication_settings(self)
         check_zookeeper_settings(self)
+        check_authorization_settings(self)
 
     def limit_of_listener(self, listener_name: str, name: str) -> int:
         """The limit of connections of one listener, by the name of the broker's limit."""
@@ -274,6 +276,7 @@ class Config(BrokerSettings):
     def share_process(self) -> None:
         """Use a private listener between brokers, as several brokers share this process."""
         self.private_endpoints = (PRIVATE,)
+        check_shared_process(self)
         self._check()
 
     def listener_tls(self, listener_name: str) -> ListenerTls | None:

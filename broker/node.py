@@ -13,6 +13,7 @@ from .replication.nearest_replica import NearestReplica
 from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
+    from .administration.acls import Acls
     from .administration.client_quotas import ClientQuotas
     from .administration.dynamic_configs import DynamicConfigs
     from .administration.scram_users import ScramUsers
@@ -42,6 +43,7 @@ class Node:
         verifier: "Verifier",
         producer_ids: "ProducerIds",
         control: "ControlRequests",
+        acls: "Acls | None" = None,
         controller: "ClusterController",
         replicator: "Replicator",
         tasks: TaskSupervisor,
@@ -69,6 +71,8 @@ class Node:
         self.verifier = verifier
         self.producer_ids = producer_ids
         self.control = control
+        self.acls = acls
+        """The authorizer; None: every client may do everything."""
         self.controller = controller
         self.replicator = replicator
         self.tasks = tasks

@@ -39,8 +39,8 @@ from .member.cluster_directory import brokers_in
 from .member.membership import (
     CannotJoin,
     agree_on_cluster_id,
+    check_authorizer,
     make_startup_paths,
-    refuse_authorizer,
     registration_of,
     settle_broker_id,
 )
@@ -199,8 +199,7 @@ class Broker:
         # Until the logs are loaded, there is nothing to flush and no marker must be written.
         stack.push_async_callback(self._close_log_dirs, log_dirs)
         session = self._session = await self._open_session(log_dirs)
-        if self.config.zookeeper_connect is not None:
-            await refuse_authorizer(session)
+        await check_authorizer(self.config, session)
         await make_startup_paths(session)
         owner = log_dirs.stored_owner()
         self.broker_id = await settle_broker_id(self.config, owner, session)
@@ -222,6 +221,8 @@ class Broker:
         await recovery.run(log_dirs.online, self._recovery_bar)
         log_dirs.load(config_of, runtime.clock.wall_ms())
         node = await self._make_node(log_dirs, cluster_id, session)
+        if node.acls is not None:
+            await node.acls.load()
         listeners = await self._bind(node)
         await self._register(node, session, listeners)
 

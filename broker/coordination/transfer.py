@@ -242,7 +242,8 @@ def _without_effect(taken: Nodes) -> list[str]:
     sentences = []
     if acls:
         sentences.append(
-            f"{acls} ACLs are kept but not enforced: whoever reaches Odradek may do everything"
+            f"{acls} ACLs are kept: the broker starts only with authorizer.class.name, or with "
+            "odradek.acls.ignore=true, and then whoever reaches it may do everything"
         )
     if tokens:
         sentences.append(f"{tokens} delegation tokens are kept but cannot be used with Odradek")

@@ -41,6 +41,7 @@ class Api:
     __slots__ = (
         "first",
         "flexible",
+        "guarded",
         "handle",
         "is_advertised",
         "key",
@@ -56,9 +57,14 @@ class Api:
     request: type[Message]
     response: Callable[..., Message]
     handle: Callable[..., Any]
+    guarded: Callable[..., Any]
+    """`guarded(request, call, node, rights)` does the same for a client with limited rights: while
+    there is an authorizer, it is called in place of `handle`.  A module has its own if the request
+    is about topics, groups or transactional ids to which the client may have no right."""
     refuse: Callable[[Any, int, ErrorCode], Message | None]
-    """`refuse(request, version, code)` is Kafka's answer to a client that lacks `need`; None: this
-    request needs nothing.  A module has its own if a top-level error code is not sufficient."""
+    """`refuse(request, version, code)` is Kafka's answer to a client that lacks `need` or a right;
+    None: this request needs nothing.  A module has its own if a top-level error code is not
+    sufficient."""
 
     def __init__(
         self,
@@ -97,6 +103,8 @@ class Api:
             setattr(self, name, getattr(messages, f"{self.name}{name.capitalize()}"))
         elif name == "handle":
             self.handle = self._handler().handle
+        elif name == "guarded":
+            self.guarded = getattr(self._handler(), name, self._handle_with_any_rights)
         elif name == "refuse":
             self.refuse = getattr(self._handler(), name, self._refuse_whole)
         else:
@@ -105,6 +113,9 @@ class Api:
 
     def _handler(self) -> Any:
         return import_module(f"{__name__}.{self.module}")
+
+    def _handle_with_any_rights(self, request: Message, call: Any, node: Any, rights: Any) -> Any:
+        return self.handle(request, call, node)
 
     def _refuse_whole(self, request: Message, version: int, code: ErrorCode) -> Message:
         return self.response(error_code=code)
@@ -142,6 +153,9 @@ APIS: Final[dict[int, Api]] = {
         Api(26, "EndTxn", last=4, last_of_v2=5, flexible=3),
         Api(27, "WriteTxnMarkers", last=1, last_of_v2=2, flexible=1),
         Api(28, "TxnOffsetCommit", last=4, last_of_v2=5, flexible=3),
+        Api(29, "DescribeAcls", last=3, flexible=2),
+        Api(30, "CreateAcls", last=3, flexible=2),
+        Api(31, "DeleteAcls", last=3, flexible=2),
         Api(32, "DescribeConfigs", last=4, flexible=4),
         Api(33, "AlterConfigs", last=2, flexible=2),
         Api(34, "AlterReplicaLogDirs", last=2, flexible=2),

@@ -6,12 +6,14 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest
 from odradek.protocol.records import Codec
 
+from ..core.acls.terms import Operation
 from ..core.fetch_reads import Lookup
 from ..core.fetch_session import FetchContext, Key, PartitionFetch, is_sessionless
 from ..core.followers import FetchingReplica
 from ..core.partition import Partition
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 
 RECORDS_V2_VERSION_FIRST = 4
 SESSION_VERSION_FIRST = 7
@@ -91,8 +93,37 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Sequence[Key]:
     ]
 
 
-def lookup_of(call: Call, node: Node, *, is_follower: bool) -> Lookup:
+def lookup_of(call: Call, node: Node, *, is_follower: bool, rights: Rights | None = None) -> Lookup:
     """How the request's partitions are looked up."""
+    find = _lookup_of_all(call, node, is_follower=is_follower)
+    return find if rights is None else _checking(find, node, rights, is_follower=is_follower)
+
+
+def _checking(find: Lookup, node: Node, rights: Rights, *, is_follower: bool) -> Lookup:
+    """A lookup that refuses what the client may not read, each time it is about to be read."""
+
+    def check(topic: str) -> None:
+        if is_follower:
+            is_allowed = rights.cluster(Operation.CLUSTER_ACTION)
+        else:
+            is_allowed = rights.topic(Operation.READ, topic)
+        if not is_allowed:
+            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def find_if_allowed(fetch: PartitionFetch) -> Partition:
+        topic = fetch.topic
+        name = topic if isinstance(topic, str) else node.metadata.topic_name(topic)
+        if name is not None:
+            check(name)
+            return find(fetch)
+        partition = find(fetch)  # it is being deleted
+        check(partition.state.topic)
+        return partition
+
+    return find_if_allowed
+
+
+def _lookup_of_all(call: Call, node: Node, *, is_follower: bool) -> Lookup:
     version = call.version
     find = node.find_by_name if version < TOPIC_ID_VERSION_FIRST else node.find_by_id
     if version < RECORDS_V2_VERSION_FIRST:

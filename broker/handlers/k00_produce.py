@@ -47,11 +47,13 @@ from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
 from ..node import Node
+from ..rights.rights import Rights
 from ..runtime import Offload
 from ..settings.topic_config import TopicConfig
 from ..transactions.verifier import NotVerified
 from .delayed_produce import Appended, DelayedProduce
 from .leader_hints import current_leader, endpoints
+from .produce_rights import refusal_of_all, refusal_of_topic
 from .verification import Verdict, check_guarded, verification
 from .waiting_produce import Ready, WaitingBatch, append_when_ready
 
@@ -71,15 +73,18 @@ _CODES_WITHOUT_LOG_START = frozenset(
 
 
 def handle(
-    request: ProduceRequest, call: Call, node: Node
+    request: ProduceRequest, call: Call, node: Node, rights: Rights | None = None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append; with acks=0 nothing is answered, and a failure closes the connection."""
     response = ProduceResponse(responses=[])
     appended: list[Appended] = []
     waiting: list[WaitingBatch] = []
-    refused = _refusal_of_all(request, call.version)
+    all_refused = _refusal_of_all(request, call.version, rights)
     for topic in request.topic_data:
         results: list[PartitionProduceResponse] = []
+        refused = all_refused
+        if rights is not None and refused is None:
+            refused = refusal_of_topic(topic.name, rights)
         for data in topic.partition_data:
             if refused is not None:
                 results.append(_refused(data.index, refused))
@@ -99,6 +104,9 @@ def handle(
     if waiting:
         return _append_later(waiting, request, response, appended, call, node)
     return _answer(request, response, appended, call, node)
+
+
+guarded = handle
 
 
 def _answer(
@@ -178,12 +186,15 @@ def _append_later(
     return answer()
 
 
-def _refusal_of_all(request: ProduceRequest, version: int) -> Refused | None:
+def _refusal_of_all(request: ProduceRequest, version: int, rights: Rights | None) -> Refused | None:
     if request.acks not in (-1, 0, 1):
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if version < RECORDS_V2_VERSION_FIRST:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    return None if request.transactional_id is None else _refusal_of_transaction(request)
+    refused = None if rights is None else refusal_of_all(request, rights)
+    if refused is not None or request.transactional_id is None:
+        return refused
+    return _refusal_of_transaction(request)
 
 
 def _refusal_of_transaction(request: ProduceRequest) -> Refused | None:

@@ -54,6 +54,7 @@ from ..core.partition import Partition
 from ..core.waiters import Waiters
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from .delayed_fetch import DelayedFetch
 from .fetch_requests import begin_fetch, lookup_of, replica_id_of, replica_of
 from .leader_hints import current_leader, endpoints
@@ -63,6 +64,7 @@ LEADERS_VERSION_FIRST = 16
 LENGTH_BYTES = 4
 NO_OFFSET = -1
 _NOT_LOOKED_AT = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
@@ -70,7 +72,7 @@ _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 
 def handle(
-    request: FetchRequest, call: Call, node: Node
+    request: FetchRequest, call: Call, node: Node, rights: Rights | None = None
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """Read now; wait if that is not enough."""
     replica = replica_of(request, call.version, node)
@@ -79,7 +81,7 @@ def handle(
         return FetchResponse(error_code=fetch.error, responses=[])
     if replica is not None:
         call.usage = None  # followers have no quota
-    answer = _Answering(request, call, node, fetch, replica)
+    answer = _Answering(request, call, node, fetch, replica, rights)
     reads = answer.read()
     if replica is not None:
         answer.replica_has_fetched()
@@ -88,6 +90,9 @@ def handle(
     release_all(reads)
     node.settled_answers.send()  # first answer the producers that waited for this follower
     return answer.wait(reads)
+
+
+guarded = handle
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse | None:
@@ -141,6 +146,7 @@ class _Answering:
         node: Node,
         fetch: FetchContext,
         replica: FetchingReplica | None,
+        rights: Rights | None,
     ) -> None:
         self._request = request
         self._call = call
@@ -151,7 +157,7 @@ class _Answering:
         self._bytes_max = min(request.max_bytes, node.fetch_bytes_max)
         if call.usage is not None:
             self._bytes_max = min(self._bytes_max, call.usage.fetch_bytes_max)
-        self._find = lookup_of(call, node, is_follower=replica is not None)
+        self._find = lookup_of(call, node, is_follower=replica is not None, rights=rights)
         self._at_any_replica = call.version >= ANY_REPLICA_VERSION_FIRST
         self._nearest = self._nearest_replica()
         self._own_news: News[Key] | None = None

@@ -23,10 +23,12 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.storage.errors import StorageError
 
+from ..core.acls.terms import Operation
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -74,6 +76,26 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
                 partitions.append(_refused(asked, ErrorCode.CORRUPT_MESSAGE))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+def guarded(
+    request: ListOffsetsRequest, call: Call, node: Node, rights: Rights
+) -> ListOffsetsResponse:
+    """Look up the topics that the client may describe."""
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.DESCRIBE, topic.name)
+    )
+    response = handle(request, call, node)
+    response.topics += [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                _refused(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in topic.partitions
+            ],
+        )
+        for topic in refused
+    ]
+    return response
 
 
 def _check_known(timestamp: int, version: int) -> None:

@@ -9,7 +9,7 @@ a controller has announced all brokers and partitions.
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k03_metadata import (
@@ -22,6 +22,7 @@ from odradek.protocol.messages.k03_metadata import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
+from ..core.acls.terms import Operation, ResourceType
 from ..core.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED_FOR
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import (
@@ -34,6 +35,8 @@ from ..member.metadata import TopicInfo
 from ..net.call import Call
 from ..node import Node
 from ..quotas import TopicChanges
+from ..rights.rights import Rights, split
+from .partly import completed
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +59,87 @@ def handle(
     if missing:
         return _create_then_respond(missing, request, call, node)
     return _respond(request, call, node, {})
+
+
+def guarded(
+    request: MetadataRequest, call: Call, node: Node, rights: Rights
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer about topics that the client may describe, and create what it may create."""
+    if not node.metadata.is_told:
+        return _guarded_once_told(request, call, node, rights)
+    if _asks_for_all(request, call):
+        response = _respond(request, call, node, {})
+        response.topics = [
+            topic
+            for topic in response.topics
+            if rights.topic(Operation.DESCRIBE, topic.name or "", quietly=True)
+        ]
+        _show_operations(request, response, rights)
+        return response
+    refused = _take_refused(request, node, rights)
+    if not request.topics:  # in v0 that would mean all
+        usage = call.usage
+        call = Call(max(call.version, NULL_MEANS_ALL_VERSION_FIRST), call.client_id, call.client)
+        call.usage = usage
+    answer = handle(request, call, node)
+
+    def complete(response: MetadataResponse) -> None:
+        _show_operations(request, response, rights)
+        response.topics += refused
+
+    return cast(MetadataResponse | Awaitable[MetadataResponse], completed(answer, complete))
+
+
+async def _guarded_once_told(
+    request: MetadataRequest, call: Call, node: Node, rights: Rights
+) -> MetadataResponse:
+    await node.metadata.wait_for_first_word()
+    answer = guarded(request, call, node, rights)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _take_refused(
+    request: MetadataRequest, node: Node, rights: Rights
+) -> list[MetadataResponseTopic]:
+    """Remove from the request what the client has no right to; return the results for it.
+
+    They do not tell whether the topic exists, unless the client has named it by its id.
+    """
+    refused: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
+
+    def is_allowed(asked: MetadataRequestTopic) -> bool:
+        name = asked.name
+        if asked.topic_id != ZERO_UUID:
+            name = node.metadata.topic_name(asked.topic_id)
+        if name is None or rights.topic(Operation.DESCRIBE, name):
+            if name is None or asked.topic_id != ZERO_UUID or name in node.metadata.topics:
+                return True
+            if not (node.auto_create and request.allow_auto_topic_creation):
+                return True
+            if rights.cluster(Operation.CREATE, quietly=True) or (
+                rights.topic(Operation.CREATE, name)
+            ):
+                return True
+        named_by_id = asked.topic_id != ZERO_UUID
+        key = (None, asked.topic_id) if named_by_id else (name, ZERO_UUID)
+        refused[key] = MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=key[0], topic_id=key[1]
+        )
+        return False
+
+    request.topics, _ = split(request.topics or (), is_allowed)
+    return list(refused.values())
+
+
+def _show_operations(request: MetadataRequest, response: MetadataResponse, rights: Rights) -> None:
+    """Replace the bit sets that the client has asked for by those of its rights."""
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = rights.cluster_operations()
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None:
+                operations = rights.operations(ResourceType.TOPIC, topic.name)
+                topic.topic_authorized_operations = operations
 
 
 def _is_by_id(asked: MetadataRequestTopic) -> bool:
@@ -150,6 +234,12 @@ def brokers_of(node: Node, listener_name: str) -> list[MetadataResponseBroker]:
     ]
 
 
+def _asks_for_all(request: MetadataRequest, call: Call) -> bool:
+    return request.topics is None or (
+        call.version < NULL_MEANS_ALL_VERSION_FIRST and not request.topics
+    )
+
+
 def _topics(
     request: MetadataRequest,
     call: Call,
@@ -158,10 +248,7 @@ def _topics(
     refusals: Mapping[str, ErrorCode],
 ) -> list[MetadataResponseTopic]:
     known = node.metadata.topics
-    asks_for_all = request.topics is None or (
-        call.version < NULL_MEANS_ALL_VERSION_FIRST and not request.topics
-    )
-    if asks_for_all:
+    if _asks_for_all(request, call):
         return [_topic(info, operations, call, node) for info in known.values()]
     responses = []
     unique = {(asked.topic_id, asked.name): asked for asked in request.topics or ()}
@@ -179,7 +266,9 @@ def _topics(
         elif asked.name in known and asked.name not in refusals:
             responses.append(_topic(known[asked.name], operations, call, node))
         else:
-            responses.append(_refused(asked.name, _why_missing(asked.name, node, refusals)))
+            refused = _refused(asked.name, _why_missing(asked.name, node, refusals))
+            refused.topic_authorized_operations = operations
+            responses.append(refused)
     return responses
 
 

@@ -15,28 +15,31 @@ from odradek.protocol.messages.k10_find_coordinator import (
 )
 
 from ..coordinators.internal_topic import InternalTopic
+from ..core.acls.terms import Operation, ResourceType
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import REFUSAL, Rights
 
 BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
 TRANSACTION: Final = 1
+KINDS: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 TURN_KEYS_MAX: Final = 500  # found before other tasks get their turn
 
 
 async def handle(
-    request: FindCoordinatorRequest, call: Call, node: Node
+    request: FindCoordinatorRequest, call: Call, node: Node, rights: Rights | None = None
 ) -> FindCoordinatorResponse:
-    """Find the coordinator of each key."""
+    """Find the coordinator of each key that the client may describe."""
     await node.metadata.wait_for_first_word()
     if call.version >= BATCHED_VERSION_FIRST:
         found: list[Coordinator] = []
         for key in request.coordinator_keys:  # only the first one may have to wait
-            found.append(await _find(key, request.key_type, call, node))
+            found.append(await _find(key, request.key_type, call, node, rights))
             if len(found) % TURN_KEYS_MAX == 0:
                 await asyncio.sleep(0)
         return FindCoordinatorResponse(coordinators=found)
-    one = await _find(request.key, request.key_type, call, node)
+    one = await _find(request.key, request.key_type, call, node, rights)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message or ErrorCode.NONE.name,  # as in Kafka; later versions: null
@@ -46,8 +49,16 @@ async def handle(
     )
 
 
-async def _find(key: str, key_type: int, call: Call, node: Node) -> Coordinator:
+guarded = handle
+
+
+async def _find(
+    key: str, key_type: int, call: Call, node: Node, rights: Rights | None
+) -> Coordinator:
     try:
+        kind = KINDS.get(key_type) if rights is not None else None
+        if rights is not None and kind and not rights.may(Operation.DESCRIBE, kind, key):
+            raise Refused(REFUSAL[kind])
         broker = await _topic(key_type, node).coordinator_of(key)
         address = broker.endpoints.get(call.client.listener_name)
         if address is None:

@@ -21,3 +21,8 @@ def handle(request: JoinGroupRequest, call: Call, node: Node) -> Answer:
     if not node.groups.has_room(sum(len(p.name) + len(p.metadata) for p in request.protocols)):
         return refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
     return node.groups.ask(Shard.join, request.group_id, request, call, refused)
+
+
+def refuse(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:
+    """Refuse the member."""
+    return join_refused(version, code, request.member_id)

@@ -20,3 +20,8 @@ def handle(request: SyncGroupRequest, call: Call, node: Node) -> Answer:
 def _refused(code: ErrorCode) -> SyncGroupResponse:
     is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return sync_refused(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else code)
+
+
+def refuse(request: SyncGroupRequest, version: int, code: ErrorCode) -> SyncGroupResponse:
+    """Refuse the member."""
+    return sync_refused(code)

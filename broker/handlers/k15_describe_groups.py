@@ -11,9 +11,11 @@ from odradek.protocol.messages.k15_describe_groups import (
     DescribeGroupsResponse,
 )
 
+from ..core.acls.terms import Operation, ResourceType
 from ..core.authorized_operations import ALL_ON_GROUP
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 
 def handle(request: DescribeGroupsRequest, call: Call, node: Node) -> DescribeGroupsResponse:
@@ -24,6 +26,25 @@ def handle(request: DescribeGroupsRequest, call: Call, node: Node) -> DescribeGr
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = ALL_ON_GROUP
     return DescribeGroupsResponse(groups=groups)
+
+
+def guarded(
+    request: DescribeGroupsRequest, call: Call, node: Node, rights: Rights
+) -> DescribeGroupsResponse:
+    """Describe the groups that the client may describe."""
+    request.groups, refused = split(
+        request.groups, lambda group_id: rights.group(Operation.DESCRIBE, group_id)
+    )
+    response = handle(request, call, node)
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = rights.operations(ResourceType.GROUP, group.group_id)
+    response.groups += [
+        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in dict.fromkeys(refused)
+    ]
+    return response
 
 
 def _describe(group_id: str, node: Node) -> DescribedGroup:

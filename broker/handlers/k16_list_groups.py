@@ -7,8 +7,10 @@ from odradek.protocol.messages.k16_list_groups import (
     ListGroupsResponse,
 )
 
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 
 
 def handle(request: ListGroupsRequest, call: Call, node: Node) -> ListGroupsResponse:
@@ -30,3 +32,17 @@ def handle(request: ListGroupsRequest, call: Call, node: Node) -> ListGroupsResp
     loading = node.groups.is_loading
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE
     return ListGroupsResponse(error_code=code, groups=groups)
+
+
+def guarded(
+    request: ListGroupsRequest, call: Call, node: Node, rights: Rights
+) -> ListGroupsResponse:
+    """List the groups that the client may describe; all if it may describe the cluster."""
+    response = handle(request, call, node)
+    if not rights.cluster(Operation.DESCRIBE, quietly=True):
+        response.groups = [
+            group
+            for group in response.groups
+            if rights.group(Operation.DESCRIBE, group.group_id, quietly=True)
+        ]
+    return response

@@ -18,9 +18,11 @@ from odradek.protocol.messages.k19_create_topics import (
 )
 
 from ..administration.topics import NewTopic
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
 from ..quotas import TopicChanges
+from ..rights.rights import Rights, split
 from ..slices import Slices
 
 STRICT_VERSION_FIRST: Final = 6
@@ -56,6 +58,33 @@ async def handle(request: CreateTopicsRequest, call: Call, node: Node) -> Create
         created = await asyncio.gather(*(_create(topic, request, node) for topic in valid))
         results.update((result.name, result) for result in created if result is not None)
     return CreateTopicsResponse(throttle_time_ms=changes.throttle_ms, topics=list(results.values()))
+
+
+async def guarded(
+    request: CreateTopicsRequest, call: Call, node: Node, rights: Rights
+) -> CreateTopicsResponse:
+    """Create the topics that the client may create, and show the configs that it may describe."""
+    if not node.controller.is_active:
+        return await handle(request, call, node)
+    may_create_all = rights.cluster(Operation.CREATE, quietly=True)
+    named = Counter(topic.name for topic in request.topics)
+    request.topics, refused = split(
+        request.topics,
+        lambda topic: (
+            may_create_all or named[topic.name] > 1 or rights.topic(Operation.CREATE, topic.name)
+        ),
+    )
+    response = await handle(request, call, node)
+    no_right = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    response.topics += [_refused(topic.name, no_right) for topic in refused]
+    for result in response.topics:
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            continue
+        if not rights.topic(Operation.DESCRIBE_CONFIGS, result.name, quietly=True):
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            result.num_partitions = result.replication_factor = -1
+            result.configs = []
+    return response
 
 
 async def _create(

@@ -14,8 +14,10 @@ from odradek.protocol.messages.k20001_describe_group_journal import (
     JournalEntry,
 )
 
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 GROUPS_MAX: Final = 20
 
@@ -29,6 +31,19 @@ def handle(
     too_many = Refused(ErrorCode.INVALID_REQUEST, f"at most {GROUPS_MAX} groups a request")
     refused = [_refused(group_id, too_many) for group_id in asked[GROUPS_MAX:]]
     return DescribeGroupJournalResponse(groups=told + refused)
+
+
+def guarded(
+    request: DescribeGroupJournalRequest, call: Call, node: Node, rights: Rights
+) -> DescribeGroupJournalResponse:
+    """Return the journals of groups that the client may describe."""
+    request.groups, refused = split(
+        request.groups, lambda group_id: rights.group(Operation.DESCRIBE, group_id)
+    )
+    response = handle(request, call, node)
+    no_right = Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    response.groups += [_refused(group_id, no_right) for group_id in dict.fromkeys(refused)]
+    return response
 
 
 def _told(group_id: str, node: Node) -> DescribedGroupJournal:

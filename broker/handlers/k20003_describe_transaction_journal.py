@@ -15,9 +15,11 @@ from odradek.protocol.messages.k20003_describe_transaction_journal import (
     MissingMarker,
 )
 
+from ..core.acls.terms import Operation
 from ..core.partition_state import TopicPartition
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 IDS_MAX: Final = 20
 DEAD: Final = "Dead"
@@ -33,6 +35,26 @@ def handle(
     too_many = Refused(ErrorCode.INVALID_REQUEST, f"at most {IDS_MAX} ids a request")
     refused = [_refused(transactional_id, too_many) for transactional_id in asked[IDS_MAX:]]
     return DescribeTransactionJournalResponse(transactions=told + refused)
+
+
+def guarded(
+    request: DescribeTransactionJournalRequest, call: Call, node: Node, rights: Rights
+) -> DescribeTransactionJournalResponse:
+    """Return the journals of ids that the client may describe."""
+    request.transactional_ids, refused = split(
+        request.transactional_ids,
+        lambda name: rights.transactional_id(Operation.DESCRIBE, name),
+    )
+    response = handle(request, call, node)
+    no_right = Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    response.transactions += [_refused(name, no_right) for name in dict.fromkeys(refused)]
+    for described in response.transactions:
+        described.missing_markers = [
+            marker
+            for marker in described.missing_markers
+            if rights.topic(Operation.DESCRIBE, marker.topic, quietly=True)
+        ]
+    return response
 
 
 def _told(transactional_id: str, node: Node) -> DescribedTransactionJournal:

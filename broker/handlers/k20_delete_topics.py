@@ -15,9 +15,11 @@ from odradek.protocol.messages.k20_delete_topics import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
 from ..quotas import TopicChanges
+from ..rights.rights import Rights, split
 
 STATES_VERSION_FIRST = 6
 STRICT_VERSION_FIRST = 5
@@ -47,6 +49,31 @@ async def handle(request: DeleteTopicsRequest, call: Call, node: Node) -> Delete
             result.error_code, result.error_message = refused.code, refused.message
     await asyncio.gather(*(_delete(result, name, request, node) for result, name in names))
     return DeleteTopicsResponse(throttle_time_ms=changes.throttle_ms, responses=results)
+
+
+async def guarded(
+    request: DeleteTopicsRequest, call: Call, node: Node, rights: Rights
+) -> DeleteTopicsResponse:
+    """Delete the topics that the client may delete."""
+    if not (node.controller.is_active and node.delete_topic_enable):
+        return await handle(request, call, node)
+    refused: list[DeletableTopicResult] = []
+
+    def is_allowed(name: str | None, topic_id: bytes = ZERO_UUID) -> bool:
+        found = name if topic_id == ZERO_UUID else node.metadata.topic_name(topic_id)
+        if found is None or rights.topic(Operation.DELETE, found):
+            return True
+        is_shown = name == found or rights.topic(Operation.DESCRIBE, found, quietly=True)
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        shown = found if is_shown else None
+        refused.append(DeletableTopicResult(name=shown, topic_id=topic_id, error_code=code))
+        return False
+
+    request.topic_names, _ = split(request.topic_names, is_allowed)
+    request.topics, _ = split(request.topics, lambda each: is_allowed(each.name, each.topic_id))
+    response = await handle(request, call, node)
+    response.responses += refused
+    return response
 
 
 async def _delete(

@@ -19,11 +19,13 @@ from odradek.protocol.messages.k21_delete_records import (
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.errors import LogDirFailed, StorageError
 
+from ..core.acls.terms import Operation
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
@@ -62,6 +64,32 @@ async def handle(request: DeleteRecordsRequest, call: Call, node: Node) -> Delet
     if durable:
         await _wait_for_followers(durable, request.timeout_ms, node)
     return DeleteRecordsResponse(topics=list(topics.values()))
+
+
+async def guarded(
+    request: DeleteRecordsRequest, call: Call, node: Node, rights: Rights
+) -> DeleteRecordsResponse:
+    """Do it for the topics whose records the client may delete."""
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.DELETE, topic.name)
+    )
+    response = await handle(request, call, node)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.topics += [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[
+                DeleteRecordsPartitionResult(
+                    partition_index=partition.partition_index,
+                    low_watermark=NO_LOW_WATERMARK,
+                    error_code=code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in refused
+    ]
+    return response
 
 
 def _find(topic: str, index: int, node: Node) -> Partition:

@@ -14,11 +14,13 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 
+from ..core.acls.terms import Operation, ResourceType
 from ..core.effects import Producer
 from ..core.transactions.requests import InitProducer
 from ..core.transactions.transaction import NONE
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from .transaction_codes import fencing_code
 
 NOBODY: Final = Producer(NONE, NONE)
@@ -45,6 +47,27 @@ async def handle(request: InitProducerIdRequest, call: Call, node: Node) -> Init
         return await _init(request, transactional_id, claimed, call, node, respond)
     except Refused as refused:
         return respond(refused.code)
+
+
+async def guarded(
+    request: InitProducerIdRequest, call: Call, node: Node, rights: Rights
+) -> InitProducerIdResponse:
+    """Without a transactional id it is enough that the client may write to some topic."""
+    if request.transactional_id is not None:
+        if not rights.transactional_id(Operation.WRITE, request.transactional_id):
+            return _no_right(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif not (
+        rights.cluster(Operation.IDEMPOTENT_WRITE, quietly=True)
+        or rights.may_some(Operation.WRITE, ResourceType.TOPIC)
+    ):
+        return _no_right(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return await handle(request, call, node)
+
+
+def _no_right(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=code, producer_id=NOBODY.producer_id, producer_epoch=NOBODY.producer_epoch
+    )
 
 
 async def _init(

@@ -21,6 +21,7 @@ from odradek.protocol.messages.k24_add_partitions_to_txn import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.acls.terms import Operation
 from ..core.effects import Producer
 from ..core.partition_state import TopicPartition
 from ..core.topic_names import INTERNAL_TOPICS
@@ -28,6 +29,7 @@ from ..core.transactions.requests import AddPartitions
 from ..core.transactions.shard import TransactionShard
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from . import TRANSACTIONS_V2
 from .transaction_codes import fencing_code
 
@@ -45,9 +47,9 @@ def refuse(
 
 
 async def handle(
-    request: AddPartitionsToTxnRequest, call: Call, node: Node
+    request: AddPartitionsToTxnRequest, call: Call, node: Node, rights: Rights | None = None
 ) -> AddPartitionsToTxnResponse:
-    """Let the shard of each transaction decide."""
+    """Let the shard of each transaction decide; brokers have seen to the rights of producers."""
     if call.version >= BROKERS_VERSION_FIRST:
         results = await asyncio.gather(
             *(_result(transaction, call, node) for transaction in request.transactions)
@@ -59,15 +61,25 @@ async def handle(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    result = await _result(transaction, call, node)
+    result = await _result(transaction, call, node, rights)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
 
 
+guarded = handle
+
+
 async def _result(
-    transaction: AddPartitionsToTxnTransaction, call: Call, node: Node
+    transaction: AddPartitionsToTxnTransaction,
+    call: Call,
+    node: Node,
+    rights: Rights | None = None,
 ) -> AddPartitionsToTxnResult:
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    codes = _refusals(partitions, call, node)
+    codes = None
+    if rights is not None:
+        codes = _without_rights(transaction.transactional_id, partitions, rights)
+    if codes is None:
+        codes = _refusals(partitions, call, node, rights)
     if codes is None and transaction.verify_only:
         codes = _verified(transaction, partitions, node)
     elif codes is None:
@@ -78,16 +90,29 @@ async def _result(
     )
 
 
-def _refusals(partitions: Sequence[TopicPartition], call: Call, node: Node) -> Codes | None:
+def _without_rights(
+    transactional_id: str, partitions: Sequence[TopicPartition], rights: Rights
+) -> Codes | None:
+    """Codes for a producer that may not use the transactional id."""
+    if rights.transactional_id(Operation.WRITE, transactional_id):
+        return None
+    return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _refusals(
+    partitions: Sequence[TopicPartition], call: Call, node: Node, rights: Rights | None
+) -> Codes | None:
     """Codes if some of the partitions do not exist or are not for clients: then nothing is done."""
-    codes = {key: _code_of(key, call, node) for key in partitions}
+    codes = {key: _code_of(key, call, node, rights) for key in partitions}
     if not any(codes.values()):
         return None
     return {key: code or ErrorCode.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
 
 
-def _code_of(key: TopicPartition, call: Call, node: Node) -> ErrorCode:
+def _code_of(key: TopicPartition, call: Call, node: Node, rights: Rights | None) -> ErrorCode:
     if key[0] in INTERNAL_TOPICS and call.version < BROKERS_VERSION_FIRST:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if rights is not None and not rights.topic(Operation.WRITE, key[0]):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = node.metadata.partition(*key)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NONE

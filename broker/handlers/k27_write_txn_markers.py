@@ -20,11 +20,13 @@ from odradek.protocol.messages.k27_write_txn_markers import (
 from odradek.protocol.records import Marker, MarkerType
 from odradek.storage.errors import StorageError
 
+from ..core.acls.terms import Operation
 from ..core.partition import Partition
 from ..core.storage_errors import code_of
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from .delayed_produce import Appended, DelayedProduce
 
 
@@ -54,6 +56,36 @@ def handle(
         _end_offsets(request, response, node)
         return response
     return _answer_later(request, response, pending, node)
+
+
+def guarded(
+    request: WriteTxnMarkersRequest, call: Call, node: Node, rights: Rights
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    """Brokers may do it, and who may alter the cluster."""
+    if rights.cluster(Operation.ALTER, quietly=True) or rights.cluster(Operation.CLUSTER_ACTION):
+        return handle(request, call, node)
+    return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _refused(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
 
 
 async def _answer_later(

@@ -17,15 +17,23 @@ from odradek.protocol.messages.k28_txn_offset_commit import (
 from odradek.protocol.schema import Message
 from odradek.storage.errors import ProducerError
 
+from ..core.acls.terms import Operation
 from ..core.effects import Producer
-from ..core.groups.offsets_answers import refuse_txn_commit, there_in
+from ..core.groups.offsets_answers import (
+    commits_in,
+    refuse_txn_commit,
+    there_in,
+    txn_commit_answer,
+)
 from ..core.groups.shard import Shard
 from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 from ..transactions.verifier import NotVerified
 from . import Answer
+from .partly import completed
 from .verification import Verdict, check_guarded, verification
 
 ABORTABLE_VERSION_FIRST: Final = 4
@@ -75,6 +83,32 @@ def handle(request: TxnOffsetCommitRequest, call: Call, node: Node) -> Answer:
     return (
         commit() if asked is None else _when_verified(asked, producer, partition, commit, refused)
     )
+
+
+def guarded(request: TxnOffsetCommitRequest, call: Call, node: Node, rights: Rights) -> Answer:
+    """Commit for the topics that the client may read."""
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.READ, topic.name)
+    )
+    answer = handle(request, call, node)
+    if not refused:
+        return answer
+    others = refuse(
+        TxnOffsetCommitRequest(topics=refused), call.version, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+
+    def complete(response: TxnOffsetCommitResponse) -> None:
+        response.topics += others.topics
+
+    return completed(answer, complete)
+
+
+def refuse(
+    request: TxnOffsetCommitRequest, version: int, code: ErrorCode
+) -> TxnOffsetCommitResponse:
+    """Refuse every partition, whether it exists or not."""
+    asked = [key for key, _ in commits_in(request)]
+    return txn_commit_answer(asked, dict.fromkeys(asked, code))
 
 
 async def _when_verified(

@@ -13,25 +13,34 @@ from odradek.protocol.messages.k32_describe_configs import (
 from ..administration.config_resources import check_broker_id
 from ..administration.loggers import logger_levels
 from ..config import Described
+from ..core.acls.terms import Operation
 from ..core.topic_names import check_topic_name
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from ..settings.described import describe_logger
 from ..settings.resources import ResourceType
+from .config_rights import missing_right
 
 
 async def handle(
-    request: DescribeConfigsRequest, call: Call, node: Node
+    request: DescribeConfigsRequest, call: Call, node: Node, rights: Rights | None = None
 ) -> DescribeConfigsResponse:
     """Describe each resource once."""
     unique = {(asked.resource_type, asked.resource_name): asked for asked in request.resources}
     return DescribeConfigsResponse(
-        results=[await _describe(resource, request, node) for resource in unique.values()]
+        results=[await _describe(resource, request, node, rights) for resource in unique.values()]
     )
 
 
+guarded = handle
+
+
 async def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, node: Node
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    node: Node,
+    rights: Rights | None,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",  # Kafka's value for no message here
@@ -39,10 +48,19 @@ async def _describe(
         resource_name=resource.resource_name,
     )
     try:
+        if rights is not None:
+            _check_right(resource, rights)
         result.configs = [_result(one, request) for one in await _configs(resource, node)]
     except Refused as refused:
         result.error_code, result.error_message = refused.code, refused.message or ""
     return result
+
+
+def _check_right(resource: DescribeConfigsResource, rights: Rights) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    code = missing_right(rights, Operation.DESCRIBE_CONFIGS, kind, name)
+    if code is not None:
+        raise Refused(code)
 
 
 async def _configs(resource: DescribeConfigsResource, node: Node) -> list[Described]:

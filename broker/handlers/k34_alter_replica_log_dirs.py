@@ -43,6 +43,25 @@ async def handle(
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
+def refuse(
+    request: AlterReplicaLogDirsRequest, version: int, code: ErrorCode
+) -> AlterReplicaLogDirsResponse:
+    """Refuse each move."""
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
 def _alter(topic: str, partition: int, path: str, node: Node) -> ErrorCode:
     try:
         node.replicas.moves.alter(topic, partition, path)

@@ -14,9 +14,11 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
 from ..quotas import TopicChanges
+from ..rights.rights import Rights, split
 
 STRICT_VERSION_FIRST = 3
 
@@ -35,6 +37,24 @@ async def handle(
         )
     )
     return CreatePartitionsResponse(throttle_time_ms=changes.throttle_ms, results=results)
+
+
+async def guarded(
+    request: CreatePartitionsRequest, call: Call, node: Node, rights: Rights
+) -> CreatePartitionsResponse:
+    """Extend the topics that the client may alter."""
+    if not node.controller.is_active:
+        return await handle(request, call, node)
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.ALTER, topic.name)
+    )
+    response = await handle(request, call, node)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.results += [
+        CreatePartitionsTopicResult(name=name, error_code=code)
+        for name in dict.fromkeys(topic.name for topic in refused)
+    ]
+    return response
 
 
 async def _extend(

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 from typing import Final
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -11,9 +12,11 @@ from odradek.protocol.messages.k42_delete_groups import (
 )
 from odradek.protocol.schema import Message
 
+from ..core.acls.terms import Operation
 from ..core.groups.shard import Shard, delete_answer
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 TURN_GROUPS_MAX: Final = 100  # asked before other tasks get their turn
 
@@ -31,6 +34,22 @@ async def handle(request: DeleteGroupsRequest, call: Call, node: Node) -> Delete
         assert isinstance(response, DeleteGroupsResponse)
         results += response.results
     return DeleteGroupsResponse(results=results)
+
+
+async def guarded(
+    request: DeleteGroupsRequest, call: Call, node: Node, rights: Rights
+) -> DeleteGroupsResponse:
+    """Delete the groups that the client may delete."""
+    request.groups_names, refused = split(
+        request.groups_names, lambda group_id: rights.group(Operation.DELETE, group_id)
+    )
+    response = await handle(request, call, node)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    response.results += [
+        DeletableGroupResult(group_id=group_id, error_code=code)
+        for group_id in dict.fromkeys(refused)
+    ]
+    return response
 
 
 def _delete(group_id: str, call: Call, node: Node) -> Message | asyncio.Future[Message]:

@@ -49,6 +49,12 @@ async def handle(request: ElectLeadersRequest, call: Call, node: Node) -> ElectL
     return _respond(results)
 
 
+def refuse(request: ElectLeadersRequest, version: int, code: ErrorCode) -> ElectLeadersResponse:
+    """Refuse each partition."""
+    asked = [(t.topic, p) for t in request.topic_partitions or () for p in t.partitions]
+    return _respond(dict.fromkeys(asked, Refused(code)), code)
+
+
 def _every(node: Node) -> Collection[TopicPartition]:
     """All partitions that this broker knows."""
     return [

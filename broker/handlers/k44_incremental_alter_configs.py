@@ -10,9 +10,12 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
 )
 
 from ..administration.config_resources import ResourceChange, change_resources
+from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from ..settings.changes import ConfigChange
+from .config_rights import missing_right
 
 
 async def handle(
@@ -32,3 +35,25 @@ async def handle(
         changes, node, AlterConfigsResourceResponse, validate_only=request.validate_only
     )
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def guarded(
+    request: IncrementalAlterConfigsRequest, call: Call, node: Node, rights: Rights
+) -> IncrementalAlterConfigsResponse:
+    """Change the resources whose configs the client may alter."""
+    allowed, refused = [], []
+    for asked in request.resources:
+        kind, name = asked.resource_type, asked.resource_name
+        code = missing_right(rights, Operation.ALTER_CONFIGS, kind, name)
+        if code is None:
+            allowed.append(asked)
+        else:
+            refused.append(
+                AlterConfigsResourceResponse(
+                    error_code=code, error_message=None, resource_type=kind, resource_name=name
+                )
+            )
+    request.resources = allowed
+    response = await handle(request, call, node)
+    response.responses += refused
+    return response

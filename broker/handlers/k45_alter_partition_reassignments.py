@@ -49,6 +49,19 @@ async def handle(
     return AlterPartitionReassignmentsResponse(error_message="", responses=_responses(results))
 
 
+def refuse(
+    request: AlterPartitionReassignmentsRequest, version: int, code: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    """Refuse each partition."""
+    refused = Refused(code)
+    keys = ((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=code.name,
+        responses=_responses(dict.fromkeys(keys, refused)),
+    )
+
+
 def _responses(
     results: dict[TopicPartition, Refused | None],
 ) -> list[ReassignableTopicResponse]:

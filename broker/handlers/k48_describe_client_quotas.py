@@ -1,6 +1,6 @@
 """DescribeClientQuotas 0-1: the quotas of matching entities."""
 
-from odradek.protocol.errors import Refused
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k48_describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -35,6 +35,13 @@ async def handle(
             error_code=refused.code, error_message=refused.message, entries=None
         )
     return DescribeClientQuotasResponse(error_message="", entries=entries)
+
+
+def refuse(
+    request: DescribeClientQuotasRequest, version: int, code: ErrorCode
+) -> DescribeClientQuotasResponse:
+    """Refuse the request, without entries."""
+    return DescribeClientQuotasResponse(error_code=code, entries=None)
 
 
 def _described(entity: Entity, quotas: dict[str, float]) -> EntryData:

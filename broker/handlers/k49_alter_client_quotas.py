@@ -4,7 +4,7 @@ As in Kafka, if an entity names a type twice the last name counts. An entity tha
 changed twice and answered once, with the result of the last change.
 """
 
-from odradek.protocol.errors import Refused
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k49_alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -43,6 +43,25 @@ async def handle(
             result.error_code, result.error_message = refused.code, refused.message
     await node.dynamic_configs.until_applied(number)
     return AlterClientQuotasResponse(entries=list(results.values()))
+
+
+def refuse(
+    request: AlterClientQuotasRequest, version: int, code: ErrorCode
+) -> AlterClientQuotasResponse:
+    """Refuse each entity."""
+    return AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponseEntryData(
+                error_code=code,
+                error_message=None,
+                entity=[
+                    EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                    for part in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
 
 
 def _changes(entry: EntryData) -> list[Change]:

@@ -12,6 +12,7 @@ from odradek.protocol.messages.k60_describe_cluster import (
 from ..core.authorized_operations import ALL_ON_CLUSTER
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -44,4 +45,14 @@ async def handle(
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ALL_ON_CLUSTER
+    return response
+
+
+async def guarded(
+    request: DescribeClusterRequest, call: Call, node: Node, rights: Rights
+) -> DescribeClusterResponse:
+    """Show the client's own operations on the cluster; the brokers are for everybody."""
+    response = await handle(request, call, node)
+    if request.include_cluster_authorized_operations and not response.error_code:
+        response.cluster_authorized_operations = rights.cluster_operations()
     return response

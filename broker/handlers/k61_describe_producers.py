@@ -15,9 +15,11 @@ from odradek.protocol.messages.k61_describe_producers import (
 )
 from odradek.storage.log.producer_state import ProducerEntry
 
+from ..core.acls.terms import Operation
 from ..core.topic_names import check_topic_name
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 
 def handle(request: DescribeProducersRequest, call: Call, node: Node) -> DescribeProducersResponse:
@@ -31,6 +33,28 @@ def handle(request: DescribeProducersRequest, call: Call, node: Node) -> Describ
             for topic in request.topics
         ]
     )
+
+
+def guarded(
+    request: DescribeProducersRequest, call: Call, node: Node, rights: Rights
+) -> DescribeProducersResponse:
+    """Describe the producers of topics that the client may read."""
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.READ, topic.name)
+    )
+    response = handle(request, call, node)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.topics += [
+        TopicResponse(
+            name=topic.name,
+            partitions=[
+                PartitionResponse(partition_index=index, error_code=code)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in refused
+    ]
+    return response
 
 
 def _describe(topic: TopicRequest, index: int, node: Node) -> PartitionResponse:

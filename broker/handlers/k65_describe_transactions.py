@@ -8,9 +8,11 @@ from odradek.protocol.messages.k65_describe_transactions import (
     TransactionState,
 )
 
+from ..core.acls.terms import Operation
 from ..core.partition_state import by_topic
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 
 def handle(
@@ -20,6 +22,28 @@ def handle(
     return DescribeTransactionsResponse(
         transaction_states=[_describe(each, node) for each in request.transactional_ids]
     )
+
+
+def guarded(
+    request: DescribeTransactionsRequest, call: Call, node: Node, rights: Rights
+) -> DescribeTransactionsResponse:
+    """Describe the ids that the client may describe, with those of the topics."""
+    request.transactional_ids, refused = split(
+        request.transactional_ids,
+        lambda name: rights.transactional_id(Operation.DESCRIBE, name),
+    )
+    response = handle(request, call, node)
+    for described in response.transaction_states:
+        described.topics = [
+            topic
+            for topic in described.topics
+            if rights.topic(Operation.DESCRIBE, topic.topic, quietly=True)
+        ]
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    response.transaction_states += [
+        TransactionState(transactional_id=name, error_code=code) for name in refused
+    ]
+    return response
 
 
 def _describe(transactional_id: str, node: Node) -> TransactionState:

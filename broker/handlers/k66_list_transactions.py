@@ -10,10 +10,12 @@ from odradek.protocol.messages.k66_list_transactions import (
     TransactionState,
 )
 
+from ..core.acls.terms import Operation
 from ..core.transactions.requests import Filters
 from ..core.transactions.states import TransactionState as State
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 
 _NAMES: Final = frozenset(state.kafka_name for state in State)
 
@@ -47,6 +49,19 @@ def handle(request: ListTransactionsRequest, call: Call, node: Node) -> ListTran
             for found in shard.listed(filters, wall_ms)
         ],
     )
+
+
+def guarded(
+    request: ListTransactionsRequest, call: Call, node: Node, rights: Rights
+) -> ListTransactionsResponse:
+    """List the ids that the client may describe."""
+    response = handle(request, call, node)
+    response.transaction_states = [
+        state
+        for state in response.transaction_states
+        if rights.transactional_id(Operation.DESCRIBE, state.transactional_id, quietly=True)
+    ]
+    return response
 
 
 def _names(pattern: str | None) -> Callable[[str], bool] | None:

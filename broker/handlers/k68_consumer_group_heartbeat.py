@@ -5,10 +5,12 @@ from typing import Final
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+from ..core.acls.terms import Operation
 from ..core.groups.consumer_request import refusal
 from ..core.groups.shard import Shard
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights
 from . import Answer
 
 PROTOCOL: Final = "consumer"
@@ -25,3 +27,13 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call, node: Node) -> An
     if said_bytes and not node.groups.has_room(said_bytes):
         return refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "odradek.group.metadata.bytes.max")
     return node.groups.ask(Shard.consumer_heartbeat, request.group_id, request, call, refusal)
+
+
+def guarded(
+    request: ConsumerGroupHeartbeatRequest, call: Call, node: Node, rights: Rights
+) -> Answer:
+    """Refuse a subscription to a topic that the client may not describe, as Kafka 4.3 does."""
+    for name in request.subscribed_topic_names or ():
+        if not rights.topic(Operation.DESCRIBE, name):
+            return refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return handle(request, call, node)

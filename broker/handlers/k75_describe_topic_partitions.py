@@ -9,13 +9,16 @@ from odradek.protocol.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 
+from ..core.acls.terms import Operation, ResourceType
 from ..core.authorized_operations import ALL_ON_TOPIC
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import is_internal, is_topic_name
 from ..net.call import Call
 from ..node import Node
+from ..rights.rights import Rights, split
 
 
 async def handle(
@@ -52,6 +55,43 @@ async def handle(
             )
             break
     return response
+
+
+async def guarded(
+    request: DescribeTopicPartitionsRequest, call: Call, node: Node, rights: Rights
+) -> DescribeTopicPartitionsResponse:
+    """Describe the topics that the client may describe; of all, the others are not named."""
+    await node.metadata.wait_for_first_word()
+    refused: list[TopicRequest] = []
+    if request.topics:
+        request.topics, refused = split(
+            request.topics, lambda topic: rights.topic(Operation.DESCRIBE, topic.name)
+        )
+    else:
+        _name_all(request, node, rights)
+    response = DescribeTopicPartitionsResponse()
+    if request.topics:
+        response = await handle(request, call, node)
+        for topic in response.topics:
+            if topic.name is not None and not topic.error_code:
+                operations = rights.operations(ResourceType.TOPIC, topic.name)
+                topic.topic_authorized_operations = operations
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.topics += [_refused(name, code) for name in sorted({t.name for t in refused})]
+    return response
+
+
+def _name_all(request: DescribeTopicPartitionsRequest, node: Node, rights: Rights) -> None:
+    """Replace the request for all topics by one for those that may be described."""
+    first = "" if request.cursor is None else request.cursor.topic_name
+    names = [
+        name
+        for name in node.metadata.topics
+        if name >= first and rights.topic(Operation.DESCRIBE, name, quietly=True)
+    ]
+    if first not in names:  # it may have been deleted meanwhile
+        request.cursor = None
+    request.topics = [TopicRequest(name=name) for name in names]
 
 
 def _topic(

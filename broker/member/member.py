@@ -23,7 +23,7 @@ from ..node import Node
 from ..peers.addresses import Peers
 from ..peers.controller_client import ControllerClient
 from ..tasks import TaskSupervisor
-from .membership import Membership, refuse_authorizer
+from .membership import Membership, check_authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -70,15 +70,14 @@ class Member:
         self._session.on_renewed.append(self._renew)
 
     async def _enter(self, registration: znodes.BrokerRegistration) -> None:
-        """Register, unless a KRaft controller leads or there is an authorizer; refuse earlier
-        controllers.
+        """Register, unless a KRaft controller leads or ACLs would not be enforced; refuse
+        earlier controllers.
 
         An earlier controller that has not noticed its end yet would see a broker appear that knows
         of no other controller, and would make it lead as it did before its restart.  Raises:
         CannotJoin, KRaftControls.
         """
-        if self._node.config.zookeeper_connect is not None:
-            await refuse_authorizer(self._session)
+        await check_authorizer(self._node.config, self._session)
         await read_holder(self._session)
         with contextlib.suppress(NoNode, MalformedZnode):  # controller candidates report it
             data, _ = await self._session.get(znodes.CONTROLLER_EPOCH)
@@ -92,6 +91,8 @@ class Member:
         """
         await self._node.dynamic_configs.load()
         self._tasks.spawn(self._node.dynamic_configs.run(), "config changes")
+        if self._node.acls is not None:
+            self._tasks.spawn(self._node.acls.run(), "ACL changes")
         self._tasks.spawn(self._node.replicator.run(), "look for lagging followers")
         if self._node.config.zookeeper_connect is not None:
             from .beside_kafka import warn_beside_kafka  # not needed by a broker that is alone
@@ -135,6 +136,8 @@ class Member:
         assert self._registration is not None
         await self._enter(self._registration)
         await self._node.dynamic_configs.renew()
+        if self._node.acls is not None:
+            await self._node.acls.renew()
         await self._node.controller.renewed()
 
     async def _until_known(self) -> None:

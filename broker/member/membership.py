@@ -14,6 +14,7 @@ from odradek.storage.directory.meta_properties import MetaProperties
 
 from ..config import Config
 from ..coordination import znodes
+from ..coordination.acl_znodes import has_acls
 from ..coordination.interface import (
     CoordinationError,
     Create,
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 SESSION_END_SPARE_MS: Final = 4_000
 """A session may end in the store this long after its timeout."""
+SET_AUTHORIZER: Final = (
+    "set authorizer.class.name, or odradek.acls.ignore=true to leave the ACLs without effect"
+)
 LOOK_AGAIN_S: Final = 1.0
 """Check also without an event: our own session may have ended, and its watches with it."""
 
@@ -42,19 +46,38 @@ class CannotJoin(CoordinationError):
     """It is another cluster, or another broker has our identity; the message is one sentence."""
 
 
-async def refuse_authorizer(session: Session) -> None:
-    """Refuse to join a cluster whose brokers have an authorizer.  Raises: CannotJoin.
+async def check_authorizer(config: Config, session: Session) -> None:
+    """Refuse to run without an authorizer where ACLs would not be enforced.  Raises: CannotJoin."""
+    if config.authorizer_class_name or config.odradek_acls_ignore:
+        return
+    if config.zookeeper_connect is None:
+        await refuse_unenforced_acls(session)
+    else:
+        await refuse_authorizer(session)
 
-    Only Kafka's authorizer creates its nodes, when it starts. Even without an ACL below them it may
-    refuse all requests.
+
+async def refuse_authorizer(session: Session) -> None:
+    """Refuse to run without an authorizer in a cluster that has one.  Raises: CannotJoin.
+
+    Only authorizers create the nodes in ZooKeeper, when they start. Even without an ACL below them
+    other brokers may refuse all requests.
     """
     for path in znodes.ACLS:
         if await session.exists(path) is not None:
             raise CannotJoin(
-                f"ZooKeeper has the nodes of an authorizer ({path}): authorizers are not served "
-                "yet, and this broker would let everybody do everything; delete them if no broker "
-                "has an authorizer any more"
+                f"ZooKeeper has the nodes of an authorizer ({path}), and this broker would let "
+                f"everybody do everything: {SET_AUTHORIZER}, or delete the nodes if no broker has "
+                "an authorizer any more"
             )
+
+
+async def refuse_unenforced_acls(session: Session) -> None:
+    """The same for a broker with its own store, which may have had an authorizer before."""
+    if await has_acls(session):
+        raise CannotJoin(
+            "the store has ACLs, and this broker would let everybody do everything: "
+            + SET_AUTHORIZER
+        )
 
 
 async def make_startup_paths(session: Session) -> None:

@@ -28,7 +28,7 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
-from ..access import refusal
+from ..access import answer_with_rights, refusal
 from ..handlers import APIS, Api, Need
 from ..quotas import Usage
 from .call import Call, Client, CloseConnection
@@ -195,9 +195,12 @@ class Dispatcher:
         counts.count += 1
         counts.received_bytes += len(frame)
         try:
-            answer = refusal(api, request, call, node)
-            if answer is None:
-                answer = api.handle(request, call, node)
+            if node.acls is not None:
+                answer = answer_with_rights(api, request, call, node, node.acls)
+            else:
+                answer = refusal(api, request, call, node)
+                if answer is None:
+                    answer = api.handle(request, call, node)
         finally:
             request.release()
         if answer is None:

@@ -4,6 +4,7 @@ Settings whose effect is not built yet are in `later.py` or `security.py`, and a
 it is. Those that can have no effect in Odradek are in `never.py`.
 """
 
+from .authorization import AuthorizationSettings
 from .connections import AnswerSettings, ListenerSettings
 from .controller import ControllerSettings
 from .declaration import INT, LONG, Setting
@@ -105,6 +106,7 @@ class BrokerSettings(
     ReplicationSettings,
     ThrottleSettings,
     ZooKeeperSettings,
+    AuthorizationSettings,
     OdradekSettings,
 ):
     """All settings of a broker that have an effect."""

@@ -41,8 +41,8 @@ A value comes from one of four places. Each overrides the ones above it:
 
 A value that is not allowed stops the start with a sentence that names the setting. An unknown name
 is ignored with a warning, as in Kafka. Some settings of Kafka have no effect here. If such a
-setting differs from its default, the broker warns. If ignoring it would be dangerous, as with an
-authorizer, the broker does not start.
+setting differs from its default, the broker warns. If ignoring it would be dangerous, the broker
+does not start.
 """
 
 _RUNNING: Final = """\
@@ -139,6 +139,7 @@ _GROUP_TITLES: Final = (
     "Replication",
     "Quotas and throttled replication",
     "ZooKeeper",
+    "Authorization",
     "Odradek's own",
 )
 
@@ -148,7 +149,7 @@ _UNBUILT_TITLES: Final = (
     ("Not built yet: parts of groups and transactions", COORDINATORS),
     ("Not built yet: policies and quotas", LIMITS),
     ("Not built yet: ZooKeeper", ZOOKEEPER),
-    ("Not built yet: authorization", AUTHORIZATION),
+    ("Not built yet: principals and tokens", AUTHORIZATION),
     ("Not built yet: more of TLS", SSL),
     ("Not built yet: SASL", SASL),
     ("Never: threads and Java", THREADS_AND_JAVA),

@@ -1,8 +1,4 @@
-"""Kafka's settings of SASL, tokens, authorization and some of TLS that are not built yet.
-
-An authorizer prevents the start, as running without it would allow access that the owner meant to
-deny.
-"""
+"""Kafka's settings of SASL, tokens, principals and some of TLS that are not built yet."""
 
 from typing import Final
 
@@ -22,9 +18,6 @@ from .declaration import (
 # fmt: off
 
 AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
-    Setting("authorizer.class.name", STRING, "",
-        "The class that decides who may do what.",
-        refused_because="everybody could do everything"),
     Setting("principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "How to name whoever logged in."),

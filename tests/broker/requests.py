@@ -23,6 +23,9 @@ from odradek.protocol.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.k30_create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.k31_delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -197,6 +200,18 @@ def create_partitions(
     )
 
 
+def read_acl(topic: str, principal: str = "User:alice") -> AclCreation:
+    """An ACL that lets somebody read a topic."""
+    return AclCreation(
+        resource_type=2,
+        resource_name=topic,
+        principal=principal,
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+
 def _fetch(version: int, topic_id: bytes) -> Message:
     return fetch_request(TOPIC if version < 13 else topic_id)
 
@@ -263,6 +278,13 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
     26: lambda version, topic_id: end("absent", (1, 0)),
     27: lambda version, topic_id: write_markers((1_000_000, 0), TOPIC, 0),
     28: lambda version, topic_id: txn_commit("in-transaction", TOPIC, {0: 0}, producer_id=7),
+    29: lambda version, topic_id: DescribeAclsRequest(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    ),
+    30: lambda version, topic_id: CreateAclsRequest(creations=[read_acl(TOPIC)]),
+    31: lambda version, topic_id: DeleteAclsRequest(
+        filters=[DeleteAclsFilter(resource_type_filter=2, operation=1, permission_type=1)]
+    ),
     32: lambda version, topic_id: describe_configs(2, TOPIC),
     33: lambda version, topic_id: alter_configs(2, TOPIC, {"segment.bytes": f"{version + 2000}"}),
     34: lambda version, topic_id: alter_log_dirs("/absent", (TOPIC, 0)),

@@ -8,6 +8,8 @@ import pytest
 from odradek.broker.config import Config, ConfigError, Given, load_config
 from odradek.broker.core.groups.settings import GroupSettings
 
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+
 
 def test_defaults() -> None:
     config = Config()
@@ -119,7 +121,12 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"group.consumer.migration.policy": "sometimes"}, "one of disabled"),
         ({"group.consumer.session.timeout.ms": "44999"}, "must not be above"),
         ({"group.consumer.max.heartbeat.interval.ms": "4999"}, "must not be above"),
-        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "everybody"),
+        ({"authorizer.class.name": "com.example.Own"}, "other classes can't be loaded"),
+        ({"authorizer.class.name": AUTHORIZER, "super.users": "admin"}, "such as User:alice"),
+        ({"authorizer.class.name": AUTHORIZER, "super.users": "User:a;"}, "such as User:alice"),
+        ({"authorizer.class.name": AUTHORIZER, "odradek.acls.ignore": "true"}, "not go with"),
+        ({"super.users": "User:admin"}, "super.users has no effect without authorizer.class.name"),
+        ({"allow.everyone.if.no.acl.found": "true"}, "has no effect without authorizer.class.name"),
         ({"create.topic.policy.class.name": "x.Y"}, "without that rule"),
         ({"log.retention.hours": "many"}, "log.retention.hours=many"),
     ],

@@ -28,6 +28,10 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     # With an epoch from before this broker was registered.
     "AlterPartition": lambda version: ErrorCode.STALE_BROKER_EPOCH,
     "AllocateProducerIds": lambda version: ErrorCode.STALE_BROKER_EPOCH,
+    # There is no authorizer.
+    "DescribeAcls": lambda version: ErrorCode.SECURITY_DISABLED,
+    "CreateAcls": lambda version: ErrorCode.SECURITY_DISABLED,
+    "DeleteAcls": lambda version: ErrorCode.SECURITY_DISABLED,
     "JoinGroup": lambda version: ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else 0,
     "Heartbeat": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,
     "LeaveGroup": lambda version: ErrorCode.UNKNOWN_MEMBER_ID,

@@ -28,9 +28,6 @@ SENDERS: Final = {
     Need.BROKER_TO_FOLLOW: "clients; followers are brokers",
 }
 NOT_SERVED: Final = {
-    29: "DescribeAcls",
-    30: "CreateAcls",
-    31: "DeleteAcls",
     38: "CreateDelegationToken",
     39: "RenewDelegationToken",
     40: "ExpireDelegationToken",

@@ -66,6 +66,8 @@ OF_KAFKA_4 = {
     "group.consumer.migration.policy",
     "group.consumer.regex.refresh.interval.ms",
 }
+OF_AUTHORIZERS = {"super.users", "allow.everyone.if.no.acl.found"}
+"""Kafka's authorizers read them by themselves."""
 OF_RUNNING_BROKERS = {  # no settings of Kafka's file, but a broker can be told
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
@@ -133,7 +135,9 @@ def test_a_topic_s_setting_is_kafka_s(row: Row) -> None:
 
 def test_there_are_no_others_but_our_own() -> None:
     ours = {name for name in declared() if not name.startswith("odradek.")}
-    assert ours - OF_KAFKA_4 - OF_RUNNING_BROKERS == {row.name for row in rows("broker")}
+    assert ours - OF_KAFKA_4 - OF_RUNNING_BROKERS - OF_AUTHORIZERS == {
+        row.name for row in rows("broker")
+    }
     assert set(TOPIC_SETTINGS) == {row.name for row in rows("topic")}
 
 

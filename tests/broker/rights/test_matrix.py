@@ -1,0 +1,71 @@
+"""What each user gets for each request is what Apache Kafka 3.9.2 gives it."""
+
+from typing import Any
+
+import pytest
+
+from odradek.broker.net.call import Principal
+from odradek.protocol.schema import Message
+from tests.broker.running import RunningBroker, on_broker
+from tests.support.client import Client
+
+from .matrix import ask_all, recorded
+from .requests import CASES
+from .users import ADMIN, USERS
+
+AUTHORIZER = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": f"User:{ADMIN}",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class OurUsers:
+    """Our broker, where a test says who somebody is."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self._broker = broker
+        self._clients: dict[str, Client] = {}
+
+    async def ask(self, user: str, request: Message, version: int) -> Any:
+        if user not in self._clients:
+            self._clients[user] = await client_of(self._broker, user)
+        return await self._clients[user].ask(request, version)
+
+
+async def client_of(broker: RunningBroker, user: str) -> Client:
+    """A connection of a user."""
+    connections = broker.connections._open
+    before = set(connections)
+    client = await broker.client()
+    await client.ask(CASES[0].build.__globals__["ApiVersionsRequest"](), 3)
+    (connection,) = set(connections) - before
+    connection.principal = Principal("User", user)
+    return client
+
+
+@pytest.mark.slow
+@on_broker(AUTHORIZER, both=False)
+async def test_rights_are_those_of_kafka(broker: RunningBroker) -> None:
+    broker.node.local.is_alone = False  # otherwise it would hear no other brokers at all
+    ours = by_user(await ask_all(OurUsers(broker)))
+    kafkas = by_user(recorded())
+    assert ours.keys() == kafkas.keys()
+    differences = {
+        key: {"ours": ours[key], "kafka": kafkas[key]} for key in ours if ours[key] != kafkas[key]
+    }
+    assert not differences, "\n".join(f"{key}: {each}" for key, each in differences.items())
+
+
+def by_user(matrix: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, str], Any]:
+    return {
+        (case, user): row["answer"]
+        for case, rows in matrix.items()
+        for row in rows
+        for user in row["users"]
+    }
+
+
+def test_each_user_is_in_each_line() -> None:
+    for case, rows in recorded().items():
+        assert sorted(user for row in rows for user in row["users"]) == sorted(USERS), case
