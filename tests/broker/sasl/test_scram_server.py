@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -98,6 +99,18 @@ def test_known_and_unknown_users_cost_the_same_operations(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(scram.Mechanism, "hmac", counting)
     assert count_of("alice") == count_of("eve") > 0
+
+
+def test_the_client_s_nonce_may_stand_twice() -> None:
+    """librdkafka does so before version 2.6.1, and Kafka 3.8.1 to 3.9 lets it."""
+    server = server_of(scram.SHA_256)
+    first = ClientFirst(name="alice", nonce="client")
+    found = ServerFirst.parse(server.step(first.encode()))
+    twice = replace(found, nonce=f"client{found.nonce}", received=found.text)
+    final, _, _ = answer_to(scram.SHA_256, first, twice, "alice")
+    assert b"r=clientclientserver," in final
+
+    assert server.step(final).startswith(b"v=")
 
 
 @pytest.mark.parametrize(
