@@ -10,6 +10,7 @@ Source: kafka.server.DynamicBrokerConfig (reloadUpdatedFilesWithoutConfigChange)
 
 import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -41,14 +42,17 @@ class _Loaded(NamedTuple):
 class Certificates:
     """What new connections need, by listeners."""
 
-    def __init__(self, config: Config) -> None:
-        """Load the stores of all listeners.  Raises: ConfigError."""
+    def __init__(self, config: Config, random_bits: Callable[[int], int]) -> None:
+        """Load the stores of all listeners, and this broker's credentials for others.
+
+        `random_bits(n)` returns a number of n bits that nobody can guess.  Raises: ConfigError.
+        """
         self._loaded: dict[str, _Loaded] = {}
         for endpoint in config.listener_endpoints:
             if config.listener_tls(endpoint.name) is not None:
                 self._loaded[endpoint.name] = _load(config, endpoint.name)
         served = {name: loaded.tls for name, loaded in self._loaded.items()}
-        self.securities = load_securities(config, served)
+        self.securities = load_securities(config, served, random_bits)
 
     def __contains__(self, listener_name: str) -> bool:
         return listener_name in self._loaded

@@ -205,7 +205,7 @@ class Broker:
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id, runtime.random_bytes)
         # Before the logs, whose recovery may take long.
-        self._certificates = Certificates(self.config)
+        self._certificates = Certificates(self.config, runtime.random_bits)
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,
@@ -357,6 +357,19 @@ class Broker:
                 made[endpoint.name] = make_offer(given, self._scram_users, secrets)
         return made
 
+    def _check_own_logins(self) -> None:
+        """Check that other brokers, which know the same users, let this one log in.
+
+        Raises: ConfigError.
+        """
+        for name, security in self._certificates.securities.items():
+            credentials = security.credentials
+            if credentials is not None:
+                from .sasl.broker_credentials import check_credentials
+
+                begin = self._offers[name].mechanisms[credentials.mechanism]
+                check_credentials(credentials, begin, name)
+
     async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
     ) -> None:
@@ -374,9 +387,10 @@ class Broker:
         self._tasks.spawn(watch, "watch the loop")
         checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
         self._tasks.spawn(checkpoints, "write checkpoints")
+        await node.dynamic_configs.load_scram_users()
+        self._check_own_logins()
         await self._member.register(registration)
         await node.dynamic_configs.load_quotas()
-        await node.dynamic_configs.load_scram_users()
         for listener in listeners:
             await listener.accept()
 

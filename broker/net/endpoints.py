@@ -166,8 +166,6 @@ def choose_broker_listeners(
             f"brokers have no listener to speak with each other: {chosen} is not in "
             f"advertised.listeners; set inter.broker.listener.name to one of {', '.join(names)}"
         )
-    if not is_alone:
-        _check_no_login(chosen, protocols)
     if control_plane is None:
         return BrokerListeners(chosen, None)
     plane = control_plane.strip().upper()
@@ -181,18 +179,7 @@ def choose_broker_listeners(
             f"control.plane.listener.name={plane} must be another listener than that between "
             "brokers (inter.broker.listener.name)"
         )
-    if not is_alone:
-        _check_no_login(plane, protocols)
     return BrokerListeners(chosen, plane)
-
-
-def _check_no_login(listener_name: str, protocols: Mapping[str, str]) -> None:
-    if protocols[listener_name].startswith("SASL_"):
-        raise ConfigError(
-            f"brokers cannot log in to each other yet: the listener {listener_name} is for brokers "
-            "(inter.broker.listener.name, control.plane.listener.name) and must be PLAINTEXT or "
-            "SSL; clients can have another"
-        )
 
 
 def parse_also_accepting(

@@ -62,6 +62,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Checks whether the deadline has passed; one timer for all requests."""
         self.failure = ""
         """Why the connection is over."""
+        self.log_in_at_s: float | None = None
+        """When to log in again, by the loop's clock; None: never."""
 
     async def exchange(self, request: Writer, timeout_s: float) -> memoryview:
         """Send a frame and return the answer's frame, which is valid until the next call.

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.errors import MalformedMessage
@@ -15,6 +15,7 @@ from .connection import PeerFailed as PeerFailed
 from .security import Security
 
 if TYPE_CHECKING:
+    from ..sasl.client import Credentials
     from .negotiation import Negotiated
 
 RESPONSE_BYTES_MAX: Final = 128 << 20
@@ -119,8 +120,12 @@ class Peer:
         connection = self._connection
         if connection is None:
             connection = await self._connect()
+            if self._security.credentials is not None:
+                await self._log_in(connection, self._security.credentials)
             if self._negotiates:
                 await self._negotiate(connection)
+        elif connection.log_in_at_s is not None:
+            await self._log_in_again(connection, connection.log_in_at_s)
         if self._negotiated is not None:
             version = self._negotiated.version_for(request, version)
         return await self._exchange(connection, request, version)
@@ -129,14 +134,29 @@ class Peer:
         """Ask for the versions on a new connection.  Raises: PeerFailed."""
         from .negotiation import negotiate  # not needed at startup
 
-        async def ask(request: Message, version: int) -> Message:
-            return await self._exchange(connection, request, version)
-
         try:
-            self._negotiated = await negotiate(ask)
+            self._negotiated = await negotiate(partial(self._exchange, connection))
         except PeerFailed as failed:
             connection.fail(str(failed))
             raise
+
+    async def _log_in(self, connection: PeerConnection, credentials: "Credentials") -> None:
+        """Log in, and note when to do it again.  Raises: PeerFailed."""
+        from .login import log_in  # not needed without SASL
+
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            again_after_s = await log_in(partial(self._exchange, connection), credentials)
+        except PeerFailed as failed:
+            connection.fail(str(failed))
+            raise
+        connection.log_in_at_s = None if again_after_s is None else begun_s + again_after_s
+
+    async def _log_in_again(self, connection: PeerConnection, due_s: float) -> None:
+        """Log in again on the same connection (KIP-368), if it is time.  Raises: PeerFailed."""
+        credentials = self._security.credentials
+        if credentials is not None and asyncio.get_running_loop().time() >= due_s:
+            await self._log_in(connection, credentials)
 
     async def _connect(self) -> PeerConnection:
         """Connect, no sooner than the backoff allows.  Raises: PeerFailed."""

@@ -1,11 +1,11 @@
 """How this broker connects to other brokers, by their listeners.
 
 As in Kafka, a broker is a client with the settings of its own listener of the same name: it shows
-that listener's certificate and trusts that listener's truststore.
+that listener's certificate, trusts that listener's truststore, and logs in by its login module.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..config import Config
@@ -13,6 +13,7 @@ from ..config import Config
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from ..sasl.client import Credentials
     from ..tls.context import Tls
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -21,10 +22,16 @@ PLAINTEXT: Final = "PLAINTEXT"
 class Security:
     """What connections to one listener need.  It is read for each new connection."""
 
-    def __init__(self, protocol: str = PLAINTEXT, context: "SSLContext | None" = None) -> None:
-        """`context`: None without TLS."""
+    def __init__(
+        self,
+        protocol: str = PLAINTEXT,
+        context: "SSLContext | None" = None,
+        credentials: "Credentials | None" = None,
+    ) -> None:
+        """`context`: None without TLS.  `credentials`: None without SASL."""
         self.protocol = protocol
         self.context = context
+        self.credentials = credentials
 
     def why_not(self, listener_name: str, protocol: str) -> str | None:
         """Why another broker, which speaks `protocol` there, can't be spoken with; None if it can.
@@ -43,16 +50,19 @@ Securities = Mapping[str, Security]
 """By the names of the listeners between brokers."""
 
 
-def load_securities(config: Config, served: "Mapping[str, Tls]") -> Securities:
-    """Load the stores for the listeners between brokers.  Raises: ConfigError.
+def load_securities(
+    config: Config, served: "Mapping[str, Tls]", random_bits: Callable[[int], int]
+) -> Securities:
+    """Load stores and credentials for the listeners between brokers.  Raises: ConfigError.
 
     `served` has the TLS of this broker's own listeners: it must trust itself, or the brokers could
-    not speak with each other.
+    not speak with each other.  `random_bits(n)` returns a number of n bits that nobody can guess.
     """
     return {
         name: Security(
             config.security_protocols.get(name, PLAINTEXT),
             load_context(config, name, served[name]) if name in served else None,
+            _credentials(config, name, random_bits),
         )
         for name in sorted(config.broker_listeners.names)
     }
@@ -65,9 +75,25 @@ def load_context(config: Config, listener_name: str, served: "Tls") -> "SSLConte
     given = config.listener_tls(listener_name)
     assert given is not None
     context = make_client_context(given)
-    if config.zookeeper_connect is not None:  # else there will be no other broker
+    if _has_others(config):
         check_client_context(context, served, given, host=_advertised_host(config, listener_name))
     return context
+
+
+def _credentials(
+    config: Config, listener_name: str, random_bits: Callable[[int], int]
+) -> "Credentials | None":
+    given = config.listener_sasl(listener_name)
+    if given is None or not _has_others(config):
+        return None
+    from ..sasl.broker_credentials import make_credentials
+
+    return make_credentials(given, config.sasl_mechanism_inter_broker_protocol, random_bits)
+
+
+def _has_others(config: Config) -> bool:
+    """Whether other brokers may exist that are not in this process."""
+    return config.zookeeper_connect is not None
 
 
 def _advertised_host(config: Config, listener_name: str) -> str:

@@ -1,6 +1,7 @@
 """What the client side of every mechanism is: a machine that takes tokens and gives tokens."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 
 class ServerRefused(Exception):
@@ -25,3 +26,12 @@ class ClientMechanism(Protocol):
         Raises: ServerRefused.
         """
         ...
+
+
+class Credentials(NamedTuple):
+    """As whom this broker logs in to others, and by which mechanism."""
+
+    mechanism: str
+    user: str
+    begin: Callable[[], ClientMechanism]
+    """Each call begins a login."""

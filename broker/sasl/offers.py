@@ -59,7 +59,7 @@ def _enabled(given: ListenerSasl) -> tuple[str, ...]:
 def _beginning(
     name: str, given: ListenerSasl, users: ScramUsers, secrets: Secrets
 ) -> Callable[[], ServerMechanism]:
-    options = _options(name, given)
+    options = login_options(name, given)
     if name != plain.NAME:
         return partial(
             ScramServer,
@@ -77,10 +77,11 @@ def _beginning(
     return partial(plain.PlainServer, plain.users_in(options))
 
 
-def _options(mechanism: str, given: ListenerSasl) -> Mapping[str, str] | None:
+def login_options(mechanism: str, given: ListenerSasl) -> Mapping[str, str] | None:
     """The options of the login module of a mechanism; None without one.
 
     Without a mechanism's name in it, the setting belongs to the mechanism whose module it has.
+    Raises: ConfigError.
     """
     text, name = given.of_mechanism(mechanism, JAAS), given.name_of(JAAS, mechanism)
     if text is None:

@@ -85,14 +85,15 @@ principal: `User:alice`. With SASL_PLAINTEXT, the network sees the passwords of 
   the prefix `listener.name.<listener>.` (in small letters), for one listener.
 - `listener.name.<listener>.<mechanism>.sasl.jaas.config` (in small letters) names the users of
   PLAIN: `org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";`.
-  SCRAM needs no such setting.
+  Clients that log in by SCRAM need no such setting.
+- On a listener for brokers, the same login module also has the broker's own `username` and
+  `password`, with which it logs in to others by `sasl.mechanism.inter.broker.protocol`.
 - Users of SCRAM are stored as Kafka stores them. [`odradek users`](cli.md#odradek-users) adds the
   first ones before a broker runs. It, `kafka-configs --entity-type users` and other
   clients with AlterUserScramCredentials add and delete them while the broker runs.
 
 These settings are read at the start, from the properties file, the environment or the command line.
-No admin client can change them. Not built: GSSAPI, OAUTHBEARER, delegation tokens, and logins
-between brokers, so that brokers of a cluster need a listener with PLAINTEXT among them.
+No admin client can change them. Not built: GSSAPI, OAUTHBEARER, delegation tokens.
 """
 
 _TOPICS: Final = """\

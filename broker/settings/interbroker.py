@@ -86,7 +86,6 @@ class InterBrokerSettings:
         "PLAINTEXT",
         "The security protocol between brokers, if inter.broker.listener.name is not set.",
         choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        built=("PLAINTEXT", "SSL"),
     )
     control_plane_listener_name = Setting(
         "control.plane.listener.name",

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from odradek.jaas import MODULE_OF
 
-from .declaration import INT, LIST, LONG, PASSWORD, Setting, Value, declared_in
+from .declaration import INT, LIST, LONG, PASSWORD, STRING, Setting, Value, declared_in
 
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
 MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
 MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
+MECHANISM_BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
 _PREFIX: Final = "listener.name."
 
@@ -36,9 +37,18 @@ class SaslSettings:
         JAAS,
         PASSWORD.or_none,
         None,
-        'The users of PLAIN, as user_NAME="PASSWORD" of Kafka\'s PlainLoginModule. Kafka reads it '
+        'The users of PLAIN, as user_NAME="PASSWORD" of Kafka\'s PlainLoginModule, and as whom '
+        "this broker logs in to others, as the module's username and password. Kafka reads it "
         "only with the prefix of a listener and a mechanism; here, without it, it is for all "
         "listeners.",
+    )
+    sasl_mechanism_inter_broker_protocol = Setting(
+        MECHANISM_BETWEEN_BROKERS,
+        STRING,
+        "GSSAPI",
+        "The mechanism by which this broker logs in to others: PLAIN, SCRAM-SHA-256 or "
+        "SCRAM-SHA-512. Kafka's default is refused if the listener between brokers has SASL: "
+        "GSSAPI is not built.",
     )
     connections_max_reauth_ms = Setting(
         MAX_REAUTH_MS,

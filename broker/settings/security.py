@@ -49,8 +49,6 @@ SSL: Final[tuple[Setting[Value], ...]] = (
 )
 
 SASL: Final[tuple[Setting[Value], ...]] = (
-    Setting("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI",
-        "How brokers log in to each other."),
     Setting("sasl.server.callback.handler.class", CLASS.or_none, None,
         "A Java class that checks logins.",
         refused_because="logins would be checked in another way"),

@@ -114,7 +114,7 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "at least 0"),
         ({"broker.id": "1001"}, "reserved.broker.max.id=1000"),
         ({"inter.broker.protocol.version": "2.8"}, "it must be 3.9 or 3.9-IV0"),
-        ({"security.inter.broker.protocol": "SASL_SSL"}, "only PLAINTEXT, SSL is"),
+        ({"security.inter.broker.protocol": "SASL_SSL"}, "SASL_SSL is not in advertised.listeners"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "classic, or classic,consumer"),
         ({"group.consumer.assignors": "uniform,org.apache.Mine"}, "a list of uniform and range"),
         ({"group.consumer.assignors": ""}, "a list of uniform and range"),

@@ -13,6 +13,7 @@ from odradek.broker.member.beside_kafka import is_kafka
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
+from odradek.broker.runtime import unguessable_bits
 from odradek.broker.server import StartupError
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.kafka.apache import Kafka39, apache_kafka
@@ -54,7 +55,7 @@ async def test_a_broker_of_ours_is_not_taken_for_one(broker: RunningBroker) -> N
     metadata = MetadataCache("cluster")
     other = BrokerInfo(1, None, {"PLAINTEXT": Address(HOST, broker.port)})
     metadata.update_brokers(1, [other])
-    peers = Peers(broker.config, metadata, load_securities(broker.config, {}))
+    peers = Peers(broker.config, metadata, load_securities(broker.config, {}, unguessable_bits))
     assert not await is_kafka(peers, 1, 0)
 
 

@@ -183,6 +183,14 @@ def test_a_broker_that_is_alone_may_have_only_tls(
         ({"inter.broker.listener.name": "C"}, "C", "C"),
         ({"control.plane.listener.name": "C"}, "PLAINTEXT", "C"),
         ({"security.inter.broker.protocol": "SSL"}, "SSL", "SSL"),
+        (
+            {
+                "inter.broker.listener.name": "C",
+                "listener.security.protocol.map": "SSL:SSL,PLAINTEXT:PLAINTEXT,C:SASL_SSL",
+            },
+            "C",
+            "C",
+        ),
     ],
 )
 def test_brokers_with_others_may_speak_tls(
@@ -196,24 +204,6 @@ def test_brokers_with_others_may_speak_tls(
 def test_brokers_with_others_are_told_which_listener_is_for_them() -> None:
     with pytest.raises(ConfigError, match=r"PLAINTEXT is not in advertised\.listeners"):
         Config({**WITH_TLS, "zookeeper.connect": "zk:2181", "listeners": "SSL://h:1"})
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"inter.broker.listener.name": "C"},
-        {"control.plane.listener.name": "C"},
-        {"inter.broker.listener.name": "SASL_SSL"},
-    ],
-)
-def test_brokers_do_not_log_in_to_each_other(settings: dict[str, str]) -> None:
-    given = {
-        "listeners": "PLAINTEXT://h:1,C://h:2,SASL_SSL://h:3",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,C:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-    }
-    assert Config({**given, **settings}).broker_listeners.names
-    with pytest.raises(ConfigError, match="brokers cannot log in to each other yet"):
-        Config({**given, **settings, "zookeeper.connect": "zk:2181"})
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])

@@ -1,0 +1,86 @@
+"""As whom this broker logs in to others: from its settings when it starts.
+
+As in Kafka, it is a client with the settings of its own listener of the same name: the login module
+of that listener, which names the users of PLAIN, also has the `username` and `password` for this.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from odradek.jaas import MODULE_OF
+
+from ..settings.declaration import ConfigError
+from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
+from . import plain, scram
+from .client import ClientMechanism, Credentials, ServerRefused
+from .client_plain import PlainClient
+from .client_scram import Password, ScramClient
+from .mechanism import LoginRefused, ServerMechanism
+from .offers import BUILT, ENABLED, JAAS, login_options
+from .scram_server import NONCE_BITS, random_text
+
+_TOKEN: Final = "tokenauth"
+
+
+def make_credentials(
+    given: ListenerSasl, mechanism: str, random_bits: Callable[[int], int]
+) -> Credentials:
+    """The credentials for the listener, by `sasl.mechanism.inter.broker.protocol`.
+
+    `random_bits(n)` returns a number of n bits that nobody can guess.  Raises: ConfigError.
+    """
+    _check_mechanism(given, mechanism)
+    options = login_options(mechanism, given) or {}
+    user, password = options.get("username", ""), options.get("password", "")
+    if not user or not password:
+        listener = f"listener.name.{given.listener_name.lower()}.{mechanism.lower()}"
+        raise ConfigError(
+            f"this broker cannot log in to others on the listener {given.listener_name}: set "
+            f'{listener}.{JAAS} to {MODULE_OF[mechanism]} required username="USER" '
+            'password="PASSWORD";'
+        )
+    if options.get(_TOKEN, "").lower() == "true":
+        raise ConfigError(
+            f"{given.name_of(JAAS, mechanism)} has {_TOKEN}=true, but delegation tokens are not "
+            "built"
+        )
+    begin: Callable[[], ClientMechanism]
+    if mechanism == plain.NAME:
+        begin = partial(PlainClient, user, password)
+    else:
+        stretched = Password(scram.MECHANISMS[mechanism], user, password)
+        begin = partial(ScramClient, stretched, lambda: random_text(random_bits(NONCE_BITS)))
+    return Credentials(mechanism, user, begin)
+
+
+def _check_mechanism(given: ListenerSasl, mechanism: str) -> None:
+    if mechanism not in BUILT:
+        raise ConfigError(
+            f"{MECHANISM_BETWEEN_BROKERS}={mechanism} is not built, and the listener "
+            f"{given.listener_name} is for brokers: set it to one of {', '.join(BUILT)}"
+        )
+    if mechanism not in given[ENABLED]:
+        raise ConfigError(
+            f"{MECHANISM_BETWEEN_BROKERS}={mechanism} must be one of {given.name_of(ENABLED)}="
+            f"{','.join(given[ENABLED])}, as the listener {given.listener_name} is for brokers"
+        )
+
+
+def check_credentials(
+    credentials: Credentials, begin: Callable[[], ServerMechanism], listener_name: str
+) -> None:
+    """Have this broker log in to itself: other brokers know the same users.
+
+    `begin` begins a login at this broker.  Raises: ConfigError.
+    """
+    client, server = credentials.begin(), begin()
+    token = client.first()
+    try:
+        while not client.is_complete:
+            token = client.step(server.step(token))
+    except (LoginRefused, ServerRefused) as error:
+        raise ConfigError(
+            f"other brokers would not let this one log in as {credentials.user!r} by "
+            f"{credentials.mechanism} on the listener {listener_name}: {error}"
+        ) from None

@@ -1,0 +1,147 @@
+"""The credentials of brokers for each other, and that wrong ones prevent the start."""
+
+from secrets import randbits
+
+import pytest
+
+from odradek.broker.config import Config, ConfigError
+from odradek.broker.peers.security import load_securities
+from odradek.broker.sasl import scram
+from odradek.broker.sasl.broker_credentials import check_credentials
+from odradek.broker.sasl.client import Credentials
+from odradek.broker.sasl.credentials import ScramUsers, encode_credential
+from odradek.broker.sasl.mechanism import ServerMechanism
+from odradek.broker.sasl.offers import Secrets, make_offer
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+BROKER = 'username="broker" password="secret"'
+SETTINGS = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "zookeeper.connect": "zk:2181",
+}
+
+
+def prefixed(mechanism: str) -> str:
+    return f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config"
+
+
+def of_plain(options: str) -> dict[str, str]:
+    named = {"sasl.mechanism.inter.broker.protocol": "PLAIN", prefixed("PLAIN"): PLAIN + options}
+    return SETTINGS | named
+
+
+def of_scram(mechanism: str, options: str) -> dict[str, str]:
+    named = {
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        prefixed(mechanism): SCRAM + options,
+        prefixed("PLAIN"): f'{PLAIN} user_x="y";',
+    }
+    return SETTINGS | named
+
+
+def loaded(settings: dict[str, str]) -> Credentials:
+    credentials = load_securities(Config(settings), {}, randbits)["SASL_PLAINTEXT"].credentials
+    assert credentials is not None
+    return credentials
+
+
+def check(settings: dict[str, str], users: ScramUsers | None = None) -> None:
+    """As a broker does when it starts."""
+    credentials = loaded(settings)
+    given = Config(settings).listener_sasl("SASL_PLAINTEXT")
+    assert given is not None
+    offer = make_offer(given, users or ScramUsers(), Secrets(b"cluster", randbits))
+    begin: ServerMechanism = offer.mechanisms[credentials.mechanism]()
+    check_credentials(credentials, lambda: begin, "SASL_PLAINTEXT")
+
+
+def users_with(mechanism: str, password: str) -> ScramUsers:
+    kind = scram.MECHANISMS[mechanism]
+    salted = scram.salted_password(kind, password, salt=b"salt", iterations=4096)
+    known = scram.credential(kind, salted, salt=b"salt", iterations=4096)
+    users = ScramUsers()
+    users.apply("broker", {mechanism: encode_credential(known)})
+    return users
+
+
+def test_plain() -> None:
+    settings = of_plain(f' {BROKER} user_broker="secret" user_alice="hers";')
+    assert loaded(settings).user == "broker"
+    check(settings)
+
+
+@pytest.mark.parametrize("mechanism", scram.MECHANISMS)
+def test_scram(mechanism: str) -> None:
+    settings = of_scram(mechanism, f" {BROKER};")
+    assert loaded(settings)[:2] == (mechanism, "broker")
+    check(settings, users_with(mechanism, "secret"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "users", "reason"),
+    [
+        (of_plain(f' {BROKER} user_alice="hers";'), None, "as 'broker' by PLAIN .*unknown user"),
+        (of_plain(f' {BROKER} user_broker="other";'), None, "as 'broker' by PLAIN .*wrong"),
+        (
+            of_scram("SCRAM-SHA-256", f" {BROKER};"),
+            None,
+            ".*on the listener SASL_PLAINTEXT: unknown user",
+        ),
+        (
+            of_scram("SCRAM-SHA-256", f" {BROKER};"),
+            users_with("SCRAM-SHA-256", "other"),
+            ".*by SCRAM-SHA-256 on the listener SASL_PLAINTEXT: wrong password",
+        ),
+        (
+            of_scram("SCRAM-SHA-512", f" {BROKER};"),
+            users_with("SCRAM-SHA-256", "secret"),
+            ".*by SCRAM-SHA-512 on the listener SASL_PLAINTEXT: unknown user",
+        ),
+    ],
+)
+def test_who_could_not_log_in_to_itself(
+    settings: dict[str, str], users: ScramUsers | None, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match="would not let this one log in " + reason) as error:
+        check(settings, users)
+    assert "secret" not in str(error.value)
+
+
+BETWEEN = "sasl.mechanism.inter.broker.protocol"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (SETTINGS, f"^{BETWEEN}=GSSAPI is not built, and the listener SASL_PLAINTEXT is for"),
+        (SETTINGS | {BETWEEN: "OAUTHBEARER"}, f"^{BETWEEN}=OAUTHBEARER is not built"),
+        (
+            SETTINGS | {BETWEEN: "PLAIN", "sasl.enabled.mechanisms": "SCRAM-SHA-256"},
+            r"PLAIN must be one of sasl\.enabled\.mechanisms=SCRAM-SHA-256",
+        ),
+        (SETTINGS | {BETWEEN: "PLAIN"}, rf"set {prefixed('PLAIN')} to {PLAIN} username="),
+        (of_plain(' user_broker="secret";'), "cannot log in to others"),
+        (of_plain(' username="broker";'), "cannot log in to others"),
+        (
+            of_scram("SCRAM-SHA-256", f' {BROKER} tokenauth="true";'),
+            "tokenauth=true, but delegation tokens are not built",
+        ),
+        (
+            SETTINGS | {BETWEEN: "SCRAM-SHA-256", prefixed("SCRAM-SHA-256"): f"{PLAIN} {BROKER};"},
+            "SCRAM-SHA-256 needs",
+        ),
+    ],
+)
+def test_settings_that_are_refused(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence) as error:
+        loaded(settings)
+    assert "secret" not in str(error.value)
+
+
+def test_a_broker_that_is_alone_needs_none() -> None:
+    alone = {name: value for name, value in SETTINGS.items() if name != "zookeeper.connect"}
+    (security,) = load_securities(Config(alone), {}, randbits).values()
+    assert security.credentials is None
