@@ -227,10 +227,17 @@ def error_name(code: int) -> str:
         return str(code)
 
 
+MESSAGE_CHARACTERS_MAX: Final = 2000
+"""Of an error message. It may repeat a text of the client that just fits into a request, and would
+with more words not fit into an answer."""
+
+
 class Refused(Exception):
     """A request, or one item of it, is rejected with `code`; `message` is for people."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
+            message = message[:MESSAGE_CHARACTERS_MAX] + "…"
         super().__init__(code, message)
         self.code = code
         self.message = message

@@ -11,6 +11,7 @@ from odradek.protocol.errors import (
     Truncated,
     UnsupportedVersion,
 )
+from odradek.protocol.messages.k48_describe_client_quotas import DescribeClientQuotasResponse
 
 
 def test_codes_are_without_gap_and_named_as_kafkas() -> None:
@@ -41,6 +42,15 @@ def test_a_refusal_tells_its_code_and_reason() -> None:
     assert (refused.code, refused.message) == (ErrorCode.INVALID_CONFIG, "retention.ms is -5")
     assert str(refused) == "INVALID_CONFIG: retention.ms is -5"
     assert str(Refused(ErrorCode.INVALID_CONFIG)) == "INVALID_CONFIG"
+
+
+@pytest.mark.parametrize("character", ["x", "\N{PILE OF POO}"])
+def test_a_reason_that_repeats_a_long_text_fits_into_an_answer(character: str) -> None:
+    refused = Refused(ErrorCode.INVALID_REQUEST, f"there is no {character * 32_000} here")
+    answer = DescribeClientQuotasResponse(error_message=refused.message)
+    assert DescribeClientQuotasResponse.decode(answer.encode(1), 1)[0].error_message
+    assert refused.message is not None
+    assert refused.message.endswith(character + "…")
 
 
 @pytest.mark.parametrize("kind", [Truncated, BadLength, BadChecksum, UnsupportedVersion])
