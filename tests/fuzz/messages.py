@@ -12,7 +12,8 @@ TOPICS: Final = ("t", "u")
 """The topics that the requests know."""
 BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS: Final = (
-    *(*TOPICS, "", ".", "a b", "absent", "0", "__consumer_offsets", "retention.ms", "x" * 300),
+    *(*TOPICS, "absent", "0", "__consumer_offsets", "retention.ms", "a b", "x" * 300, "g" * 32_767),
+    *("", ".", "..", "../../up", "/etc/up", "a/b", "a\0b", "line\nbreak", "\u00e4\U0001f4a9"),
 )
 SMALL: Final = {
     "max_wait_ms": 5,

@@ -38,6 +38,10 @@ SETTINGS: Final = {
 }
 """So that random requests are served rather than refused."""
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
+DATA: Final = "data"
+OWN: Final = frozenset({DATA, "broker.out", "tasks"})
+OURS: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}").fullmatch
+"""Names in a data directory: of partitions, and the broker's own files."""
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
 TOPIC: Final = "of-the-good-client"
 
@@ -49,6 +53,7 @@ class Target:
         self, directory: Path, certificates: Certificates, settings: Mapping[str, str]
     ) -> None:
         self.plain_port, self.tls_port = free_port(), free_port()
+        self._directory = directory
         self._tasks = directory / "tasks"
         settings = {
             **SETTINGS,
@@ -58,7 +63,7 @@ class Target:
             "ssl.keystore.location": str(certificates.broker.store),
         }
         command = [sys.executable, "-m", "tests.lab.counted", str(self._tasks), "serve"]
-        command += ["--data-dir", str(directory / "data")]
+        command += ["--data-dir", str(directory / DATA)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self.process = ServerProcess(command, directory / "broker.out")
@@ -84,6 +89,13 @@ class Target:
         found = psutil.Process(self.process.pid).net_connections("tcp")
         return sum(each.status == psutil.CONN_ESTABLISHED for each in found)
 
+    @property
+    def stray_files(self) -> list[Path]:
+        """What no broker creates, whatever the names in requests."""
+        beside = [path for path in self._directory.iterdir() if path.name not in OWN]
+        within = [path for path in (self._directory / DATA).iterdir() if not OURS(path.name)]
+        return beside + within
+
     def tasks(self) -> int:
         """How many tasks it has."""
         self._tasks.unlink(missing_ok=True)
@@ -104,6 +116,7 @@ def attacked(
         assert target.process.stop() == 0
         assert "broker stopped cleanly" in target.output
         assert not target.bugs, target.bugs[0]
+        assert not target.stray_files
     finally:
         target.process.kill()
 

@@ -1,5 +1,7 @@
 """Frames out of pieces, and the memory they may take."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +108,21 @@ def send(frames: FrameBuffer, data: bytes) -> int:
 
 
 LARGE = framed(bytes(FRAME_BYTES_MAX))
+
+
+def test_a_thousand_impossible_sizes_reserve_nothing() -> None:
+    random, budget = Random(1), ReceiveBudget(1 << 20)
+    for _ in range(1000):
+        size_bytes = random.choice(
+            (random.randrange(-(1 << 31), 0), random.randrange(FRAME_BYTES_MAX + 1, 1 << 31))
+        )
+        frames = FrameBuffer(budget, FRAME_BYTES_MAX)
+        frames.room()[:4] = FRAME_SIZE.pack(size_bytes)
+        frames.received(4)
+        with pytest.raises(MalformedMessage):
+            frames.next_frame()
+        frames.close()
+    assert budget.used_bytes == 0
 
 
 def test_above_the_budget_large_frames_wait_and_small_ones_pass() -> None:
