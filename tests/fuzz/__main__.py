@@ -11,6 +11,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from tests.support.client import Client
 
 from .frames import Frames
+from .logins import LoginSender
 from .messages import TOPICS
 from .sender import Sender
 from .tls_records import RecordSender
@@ -18,15 +19,21 @@ from .tls_records import RecordSender
 NICE = 10
 
 
-async def main(port: int, seed: int, count: int, ca: str | None, records: int) -> None:
-    """Send `count` frames and print what has become of them, as JSON."""
+async def main(given: argparse.Namespace) -> None:
+    """Send what the command line says, and print what has become of it, as JSON."""
     began_s = time.monotonic()
-    tls = None if ca is None else ssl.create_default_context(cafile=ca)
-    counts = await send_frames(port, seed, count, tls)
-    if tls is not None:
-        records_sender = RecordSender(seed, port, records, tls)
-        await records_sender.run()
-        counts |= {f"TLS {name}": value for name, value in records_sender.counts.items()}
+    counts: dict[str, float] = {}
+    if given.logins:
+        logins = LoginSender(given.seed, Frames(given.seed, [bytes(16)]), given.port, given.logins)
+        await logins.run()
+        counts |= logins.counts
+    else:
+        tls = None if given.ca is None else ssl.create_default_context(cafile=given.ca)
+        counts |= await send_frames(given.port, given.seed, given.count, tls)
+        if tls is not None:
+            records = RecordSender(given.seed, given.port, given.records, tls)
+            await records.run()
+            counts |= {f"TLS {name}": value for name, value in records.counts.items()}
     print(json.dumps(counts | {"seconds": round(time.monotonic() - began_s, 1)}))
 
 
@@ -51,6 +58,9 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=50_000)
     parser.add_argument("--ca", help="for a listener with TLS: the authority's certificate")
     parser.add_argument("--records", type=int, default=1000, help="orders of records of TLS")
+    parser.add_argument(
+        "--logins", type=int, help="for a listener with SASL: orders of requests, instead of frames"
+    )
     given = parser.parse_args()
     os.nice(NICE)
-    asyncio.run(main(given.port, given.seed, given.count, given.ca, given.records))
+    asyncio.run(main(given))

@@ -1,6 +1,7 @@
 """The broker that is attacked, in a process of its own, and a client that wants nothing bad."""
 
 import re
+import secrets
 import signal
 import socket
 import sys
@@ -35,6 +36,11 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
     "odradek.transaction.version": "2",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'user_alice="{secrets.token_hex()}";'
+    ),
 }
 """So that random requests are served rather than refused."""
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
@@ -52,13 +58,14 @@ class Target:
     def __init__(
         self, directory: Path, certificates: Certificates, settings: Mapping[str, str]
     ) -> None:
-        self.plain_port, self.tls_port = free_port(), free_port()
+        self.plain_port, self.tls_port, self.sasl_port = free_port(), free_port(), free_port()
         self._directory = directory
         self._tasks = directory / "tasks"
         settings = {
             **SETTINGS,
             **settings,
-            "listeners": f"PLAINTEXT://{HOST}:{self.plain_port},SSL://{HOST}:{self.tls_port}",
+            "listeners": f"PLAINTEXT://{HOST}:{self.plain_port},SSL://{HOST}:{self.tls_port},"
+            f"SASL_PLAINTEXT://{HOST}:{self.sasl_port}",
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.location": str(certificates.broker.store),
         }

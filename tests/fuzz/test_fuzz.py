@@ -29,8 +29,10 @@ COORDINATOR_TASKS: Final = 8
 """What the topics of the coordinators may add."""
 IN_TEST: Final = 50_000
 IN_TEST_TLS: Final = 1_000
+IN_TEST_SASL: Final = 2_000
 IN_SOAK: Final = 1_000_000
 RECORDS_IN_SOAK: Final = 50_000
+LOGINS_IN_SOAK: Final = 100_000
 IDLE_COUNT: Final = 200
 SEED: Final = int(os.environ.get(REPEAT) or random.SystemRandom().randrange(1_000_000))
 
@@ -53,11 +55,18 @@ def fuzz(target: Target, good: GoodClient, *arguments: str) -> dict[str, float]:
 
 
 def attack(
-    directory: Path, certificates: Certificates, *, count: int, seed: int, records: int = 0
+    directory: Path,
+    certificates: Certificates,
+    *,
+    seed: int,
+    count: int = 0,
+    records: int = 0,
+    logins: int = 0,
 ) -> tuple[float, float]:
     """Send frames to a broker, look at what has become of it, and print that.
 
-    With `records` it is a listener with TLS, and gets so many orders of records as well.
+    With `records` it is a listener with TLS, and gets so many orders of records as well; with
+    `logins` one with SASL, which gets so many orders of requests instead.
     Returns the good client's p99 before and meanwhile, in milliseconds.
     """
     print(f"{REPEAT}={seed}")
@@ -67,18 +76,26 @@ def attack(
             good.work()
         idle_ms = good.p99_ms()
         before_bytes, before_tasks = target.memory_bytes, target.tasks()
-        port = target.tls_port if records else target.plain_port
-        more = ["--ca", certificates.trust, "--records", str(records)] if records else []
-        counts = fuzz(target, good, str(port), "--count", str(count), "--seed", str(seed), *more)
+        port, more = target.plain_port, ["--count", str(count)]
+        if records:
+            port = target.tls_port
+            more += ["--ca", certificates.trust, "--records", str(records)]
+        if logins:
+            port, more = target.sasl_port, ["--logins", str(logins)]
+        counts = fuzz(target, good, str(port), "--seed", str(seed), *more)
         p99_ms, grown_bytes = good.p99_ms(), target.memory_bytes - before_bytes
         until(lambda: target.connections == 1, "nobody but the good client is connected")
         until(lambda: target.tasks() <= before_tasks + COORDINATOR_TASKS, "no task hangs")
         good.work()
         good.close()
     assert grown_bytes < GROWTH_BYTES_MAX
-    assert counts["frames"] == count
-    assert counts["connections"] < count / 3, "most connections survive"
-    assert counts["answers"] > count / 2
+    if logins:
+        assert counts["breaches"] == 0
+        assert counts["answers"] > logins / 2
+    else:
+        assert counts["frames"] == count
+        assert counts["connections"] < count / 3, "most connections survive"
+        assert counts["answers"] > count / 2
     print(counts, f"grown={grown_bytes >> 20} MiB p99={p99_ms:.1f} ms idle={idle_ms:.1f} ms")
     return idle_ms, p99_ms
 
@@ -91,6 +108,18 @@ def test_hostile_frames(tmp_path: Path, certificates: Certificates) -> None:
 @pytest.mark.slow
 def test_hostile_records_of_tls(tmp_path: Path, certificates: Certificates) -> None:
     attack(tmp_path, certificates, count=IN_TEST_TLS, seed=SEED, records=IN_TEST_TLS)
+
+
+@pytest.mark.slow
+def test_hostile_logins(tmp_path: Path, certificates: Certificates) -> None:
+    attack(tmp_path, certificates, logins=IN_TEST_SASL, seed=SEED)
+
+
+@repeated(in_soak=1, each_s=6 * 3600)
+def test_very_many_hostile_logins(
+    repeats: Repeats, tmp_path: Path, certificates: Certificates
+) -> None:
+    attack(tmp_path, certificates, logins=LOGINS_IN_SOAK, seed=repeats.seed)
 
 
 @repeated(in_soak=1, each_s=6 * 3600)
