@@ -23,7 +23,7 @@ SCRATCH_BYTES: Final = 1 << 20  # also the maximum read from one socket in one w
 PROGRESS_BYTES: Final = 1 << 16
 """So many more bytes of an unfinished frame count as progress; fewer do not."""
 _BUFFER_BYTES_MIN: Final = 1 << 16
-_REMAINDER_BYTES_MAX: Final = 1 << 12  # of a small remainder; a buffer is never that small
+_REMAINDER_BYTES_MAX: Final = 1 << 14  # of a small remainder; a buffer is never that small
 _POOL_BYTES_MAX: Final = 8 << 20
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 

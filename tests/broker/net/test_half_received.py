@@ -104,7 +104,7 @@ async def test_many_frames_that_have_only_begun(broker: RunningBroker) -> None:
     for number in range(60):
         broker.clock.moved_ms = number
         begun.append(await broker.client())
-        begun[-1].send_bytes(LARGE[: 10 * KIB])
+        begun[-1].send_bytes(LARGE[: 20 * KIB])
         assert await is_served(good)
         assert broker.connections.budget.used_bytes <= 3 * MIB
     assert await begun[0].is_closed(), "it has waited longest"
