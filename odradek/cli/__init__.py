@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "transactions": "List, describe, explain transactions, abort hanging ones.",
     "configs": "Describe and change settings of topics, brokers and groups.",
     "users": "List, add and delete users who log in by SCRAM.",
+    "acls": "List, add and delete access control lists.",
     "cluster": "Show brokers, controller, and partitions with problems.",
     "elect-leaders": "Give leadership back to preferred replicas.",
     "reassign": "Move replicas between brokers.",

@@ -46,7 +46,7 @@ def test_help_lists_every_command() -> None:
     + [["transactions", name] for name in ("list", "describe", "find-hanging", "abort")]
     + [["wait", name] for name in ("broker", "topic", "group", "lag")]
     + [["log", name] for name in ("dump", "verify", "repair")]
-    + [["users", name] for name in ("list", "add", "delete")]
+    + [[of, name] for of in ("users", "acls") for name in ("list", "add", "delete")]
     + [["groups", "delete-offsets"], ["configs", "describe"], ["configs", "alter"]]
     + [["transactions", "describe-producers"], ["transactions", "explain"]],
 )

@@ -1,6 +1,6 @@
-"""Logins, TLS and users of the commands against Apache Kafka 3.9.2.
+"""Logins, TLS, users and ACLs of the commands against Apache Kafka 3.9.2 with an authorizer.
 
-The first users are written to ZooKeeper before Kafka starts.
+The first users and ACLs are written to ZooKeeper before Kafka starts.
 """
 
 import json
@@ -101,7 +101,7 @@ def refused(*arguments: str) -> str:
 def secure(
     tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[Secure]:
-    """Kafka, whose first users Odradek has written."""
+    """Kafka, whose first users and ACLs Odradek has written."""
     directory = tmp_path_factory.mktemp("secure")
     ports = {name: free_port() for name in ("SASL_PLAINTEXT", "SSL", "SASL_SSL")}
     broker = Kafka39(directory / "kafka")
@@ -115,6 +115,8 @@ def secure(
         both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", "SCRAM-SHA-512")
         done("users", "add", "alice", *both, *at, "--password-file", "-", stdin=f"{PASSWORD}\n")
         done("users", "add", "bob", *at, "--password-file", "-", stdin=PASSWORD)
+        allowed = ("acls", "add", *at, "--allow-principal", "User:alice")
+        done(*allowed, "--producer", "--consumer", "--topic", "orders", "--group", "readers")
         broker.start()
         done("topics", "create", "orders", "-p", "1", "-r", "1", *found.admin)
         yield found
@@ -125,6 +127,8 @@ def secure(
 def broker_settings(certificates: Certificates, ports: Mapping[str, int]) -> dict[str, str]:
     return {
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{PLAIN} user_carol=plain;",
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM};",
@@ -156,16 +160,19 @@ def test_who_does_what_is_in_the_right_protocol(secure: Secure) -> None:
         *("-F", file, *PATIENTLY),
     )
     assert (consumed.returncode, consumed.stdout) == (0, b"hello\n"), consumed.stderr
+    other = run_odradek("consume", "orders", "-g", "others", "-n", "1", "-F", file, *PATIENTLY)
+    assert other.returncode == 1
+    assert b"Group authorization failed" in other.stderr
 
 
 def test_plain_logins(secure: Secure) -> None:
     given = {"sasl_mechanism": "PLAIN"}
     right = secure.file("SASL_PLAINTEXT", **given, sasl_jaas_config=jaas(PLAIN, "carol", "plain"))
-    assert done("topics", "list", "-q", "-F", right) == "orders\n"
+    assert done("topics", "list", "-q", "-F", right) == ""  # she may see none
     of_librdkafka = secure.file(
         "SASL_PLAINTEXT", **given, sasl_username="carol", sasl_password="plain"
     )
-    assert done("topics", "list", "-q", "-F", of_librdkafka) == "orders\n"
+    assert done("topics", "list", "-q", "-F", of_librdkafka) == ""
     wrong = secure.file("SASL_PLAINTEXT", **given, sasl_jaas_config=jaas(PLAIN, "carol", PASSWORD))
     said = refused("topics", "list", "-F", wrong)
     assert said.endswith("refuses the login: Authentication failed: Invalid username or password")
@@ -192,6 +199,8 @@ def test_certificates_in_files_and_inside_the_properties(secure: Secure) -> None
         "ssl.keystore.key": " ".join(alice.key.read_text().split("\n")),
     }
     inside = secure.file("SSL", **{name.replace(".", "_"): text for name, text in blanks.items()})
+    principal = "User:CN=alice,OU=Readers,O=Example\\, Inc."
+    done("acls", "add", "--allow-principal", principal, "--topic", "orders", *secure.admin)
     for file in (in_files, inside):
         assert done("topics", "list", "-q", "-F", file) == "orders\n"
         produced = run_odradek("produce", "orders", "--value", "x", "-F", file, *PATIENTLY)
@@ -237,3 +246,40 @@ def test_users_of_a_running_cluster(secure: Secure) -> None:
         assert "there is no user" in refused("users", "delete", "d%v e", *where)
         done("users", "delete", "d%v e", "--if-exists", *where)
         until(lambda: run("topics", "list", "-F", file).exit_code == 1)
+
+
+def test_acls_of_a_running_cluster(secure: Secure) -> None:
+    """What one door writes the other shows, and Kafka decides by it."""
+    file = secure.scram("SASL_PLAINTEXT", "bob", "SCRAM-SHA-512")
+    doors = (secure.admin, secure.zookeeper)
+    for where, there in (doors, doors[::-1]):
+        for kind in ("literal", "prefixed"):
+            chosen = ("--topic", "orders" if kind == "literal" else "ord")
+            what = ("--operation", "describe", *chosen, "--resource-pattern-type", kind)
+            done("acls", "add", "--allow-principal", "User:bob", *what, *where)
+            until(lambda: done("topics", "list", "-q", "-F", file) == "orders\n")
+            listed = json.loads(done("acls", "list", "--principal", "User:bob", "--json", *there))
+            assert [acl["pattern_type"].lower() for acl in listed] == [kind]
+            denied = ("acls", "add", "--deny-principal", "User:bob", "--topic", "orders", *where)
+            done(*denied, "--deny-host", HOST)
+            until(lambda: done("topics", "list", "-q", "-F", file) == "")
+            matching = ("--topic", "orders", "--resource-pattern-type", "match")
+            bobs = ("--principal", "User:bob")
+            would = done("acls", "delete", *matching, *bobs, "--dry-run", *there)
+            assert len(would.splitlines()) == 2
+            said = done("acls", "delete", *bobs, *there)
+            assert said.count("deleted: User:bob may") == 2
+            said = done("acls", "delete", *bobs, *where)
+            assert said == "there is no such ACL\n"
+    everything = [json.loads(done("acls", "list", "--json", *where)) for where in doors]
+    assert everything[0] == everything[1] != []
+
+
+def test_what_brokers_refuse(secure: Secure) -> None:
+    file = secure.scram("SASL_PLAINTEXT", "bob", "SCRAM-SHA-512")
+    assert "CLUSTER_AUTHORIZATION_FAILED" in refused("acls", "list", "-F", file)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in refused("users", "list", "-F", file)
+    deleting = ("acls", "delete", "--topic", "orders")
+    assert "CLUSTER_AUTHORIZATION_FAILED" in refused(*deleting, "-F", file)
+    adding = ("acls", "add", "--allow-principal", "User:bob", "--topic", "t")
+    assert "CLUSTER_AUTHORIZATION_FAILED" in refused(*adding, "-F", file)
