@@ -1,11 +1,12 @@
 """How a client speaks TLS: Java's stores under librdkafka's names, and Python's context of both.
 
-What a store is, its content says: PEM, PKCS12 or Java's own JKS.  PEM is what all clients read.
+What a store is, its content says: PEM, PKCS12 or Java's own JKS.
 """
 
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -39,14 +40,13 @@ _OF_JAVA_STORES: Final = {
 }
 _INLINE: Final = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
 _JAVA_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
-_CONVERT_TRUST: Final = "keytool -list -rfc -keystore {path} > truststore.pem"
-_CONVERT_KEYS: Final = (
-    "keytool -importkeystore -srckeystore {path} -destkeystore keystore.p12 -deststoretype PKCS12"
+_CONVERT: Final = (
+    "keytool -importkeystore -srckeystore {path} -destkeystore {store}.p12 -deststoretype PKCS12"
 )
 
 
 def without_java_stores(properties: dict[str, str]) -> dict[str, str]:
-    """Java's PEM stores under librdkafka's names; of others only a PKCS12 key store remains.
+    """Java's stores under librdkafka's names.  A PKCS12 key store stays: librdkafka reads it.
 
     Raises: ValueError with a sentence.
     """
@@ -54,16 +54,18 @@ def without_java_stores(properties: dict[str, str]) -> dict[str, str]:
         properties.pop(f"ssl.{store}.type", None)
         if (path := properties.get(f"ssl.{store}.location")) is not None:
             kind = _kind_of(path, f"ssl.{store}.location")
-            if store == "keystore" and kind == "PKCS12":
-                continue
-            if kind != "PEM":
-                convert = (_CONVERT_TRUST if store == "truststore" else _CONVERT_KEYS).format(
-                    path=path
-                )
+            if kind == "JKS":
+                convert = _CONVERT.format(path=path, store=store)
                 raise ValueError(
-                    f"ssl.{store}.location={path} is {kind}, which the commands do not read:"
+                    f"ssl.{store}.location={path} is JKS, which only Java reads:"
                     f" convert it with `{convert}` and name the result"
                 )
+            if kind == "PKCS12" and store == "keystore":
+                continue
+            if kind == "PKCS12":
+                password = properties.pop("ssl.truststore.password", None)
+                del properties["ssl.truststore.location"]
+                properties["ssl.ca.pem"] = _pkcs12(path, password, "ssl.truststore")
         if f"ssl.{store}.password" in properties:
             instead = ": set ssl.key.password for its key" if store == "keystore" else ""
             raise ValueError(f"ssl.{store}.password has no meaning for a store in PEM{instead}")
@@ -75,6 +77,11 @@ def without_java_stores(properties: dict[str, str]) -> dict[str, str]:
         if name in properties:
             properties[name] = _lines(properties[name], name)
     return properties
+
+
+def reads_pkcs12() -> bool:
+    """Whether Python can read PKCS12 stores here; librdkafka can without it."""
+    return find_spec("cryptography") is not None
 
 
 def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
@@ -117,6 +124,25 @@ def _kind_of(path: str, name: str) -> str:
     return "PKCS12" if start.startswith(b"\x30") else "PEM"
 
 
+def _pkcs12(path: str, password: str | None, name: str) -> str:
+    """The content of a PKCS12 store as PEM.  Raises: ValueError with a sentence."""
+    if not reads_pkcs12():
+        raise ValueError(
+            f"{name}.location={path} is PKCS12, which needs the package cryptography:"
+            " pip install 'odradek[tls]'"
+        )
+    from odradek.broker.tls.pkcs12 import BadPkcs12, pkcs12_pem
+
+    try:
+        return pkcs12_pem(Path(path).read_bytes(), password)
+    except OSError as error:
+        raise ValueError(f"{name}.location={path} can't be read: {error.strerror}") from None
+    except BadPkcs12:
+        raise ValueError(
+            f"{name}.location={path} can't be opened: {name}.password is wrong, or it is damaged"
+        ) from None
+
+
 def _lines(text: str, name: str) -> str:
     """PEM whose lines may have been joined by blanks, as Java permits, with lines again."""
     blocks = blocks_of(text)
@@ -131,16 +157,18 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
     if location := properties.get("ssl.certificate.location"):
         context.load_cert_chain(location, properties.get("ssl.key.location"), password)
     elif chain := properties.get("ssl.certificate.pem"):
-        # Python reads a key from a file only.
-        with tempfile.NamedTemporaryFile("w") as file:
-            file.write(chain + "\n" + properties.get("ssl.key.pem", ""))
-            file.flush()
-            context.load_cert_chain(file.name, password=password)
+        _load_pem(context, f"{chain}\n{properties.get('ssl.key.pem', '')}", password)
     elif path := properties.get("ssl.keystore.location"):
-        raise ValueError(
-            f"Python reads key stores in PEM only: convert {path} with `openssl pkcs12 -in {path}"
-            " -out keystore.pem` and name the result"
-        )
+        pem = _pkcs12(path, properties.get("ssl.keystore.password"), "ssl.keystore")
+        _load_pem(context, pem, password)
+
+
+def _load_pem(context: ssl.SSLContext, pem: str, password: str | Callable[[], str]) -> None:
+    """Python reads a key from a file only: from one that nobody else can read, and soon gone."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
 
 
 def _no_password() -> NoReturn:

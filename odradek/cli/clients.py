@@ -3,7 +3,7 @@
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +13,7 @@ import click
 from odradek.protocol.errors import ErrorCode
 
 from .client_sasl import OAUTHBEARER, check_login
-from .client_tls import tls_context
+from .client_tls import reads_pkcs12, tls_context
 from .contexts import read_contexts
 from .errors import CommandError
 from .layers import OPTION, Layer, layer_of, merged, place, read_layer
@@ -71,8 +71,8 @@ class Cluster:
     def check_reachable(self) -> None:
         """Return once a broker has answered, and accepted the login.  Raises: CommandError."""
         servers = parse_bootstrap_servers(self.bootstrap_servers)
-        if "ssl.keystore.location" in self.properties:  # only librdkafka reads PKCS12
-            return
+        if "ssl.keystore.location" in self.properties and not reads_pkcs12():
+            return  # only librdkafka can
         tls = tls_context(self.properties)
         check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s, login=self.properties)
 
@@ -212,6 +212,11 @@ def chosen_cluster(
     layers.append(layer_of(OPTION, properties))
     if bootstrap_servers is not None:
         layers.append(Layer("-b", {"bootstrap.servers": bootstrap_servers}))
+    return cluster_of(layers)
+
+
+def cluster_of(layers: Iterable[Layer]) -> Cluster:
+    """The cluster of these properties, the nearest to the user last.  Raises: CommandError."""
     cluster = Cluster(*merged(layers))
     try:
         check_login(cluster.properties)

@@ -180,7 +180,7 @@ def test_tls_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
         {"ssl.ca.location": str(tmp_path / "missing")},
         {"ssl.ca.pem": "no certificate"},
         {"ssl.crl.location": str(tmp_path / "missing")},
-        {"ssl.keystore.location": "me.p12"},
+        {"ssl.keystore.location": str(tmp_path / "missing")},
     ):
         with pytest.raises(CommandError, match="the TLS properties can't be used"):
             tls_context({"security.protocol": "SSL", **properties})
@@ -199,18 +199,40 @@ def test_stores_of_java_are_told_by_their_content(
         }
     with pytest.raises(ValueError, match=r"ssl.keystore.password has no .*: set ssl.key.password"):
         canonical({"ssl.keystore.location": own, "ssl.keystore.password": "p"})
-    pkcs12, jks = tmp_path / "a.jks", tmp_path / "a.p12"
-    openssl("pkcs12", "-export", "-in", own, "-out", str(pkcs12), "-passout", "pass:p")
+    jks = tmp_path / "a.p12"
     jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
-    kept = {"ssl.keystore.location": str(pkcs12), "ssl.keystore.password": "p"}
-    assert canonical({**kept, "ssl.keystore.type": "JKS"}) == kept
-    for store, path, kind in (
-        ("truststore", pkcs12, "PKCS12"),
-        ("truststore", jks, "JKS"),
-        ("keystore", jks, "JKS"),
-    ):
-        with pytest.raises(ValueError, match=rf"^ssl.{store}.location={path} is {kind}, .*keytool"):
-            canonical({f"ssl.{store}.location": str(path)})
+    for store in ("truststore", "keystore"):
+        with pytest.raises(ValueError, match=rf"^ssl.{store}.location={jks} is JKS, .*keytool"):
+            canonical({f"ssl.{store}.location": str(jks)})
+
+
+def test_stores_in_pkcs12(
+    tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, trust = tmp_path / "own.jks", tmp_path / "trust"
+    export = ("pkcs12", "-export", "-passout", "pass:hunter2")
+    openssl(*export, "-in", str(certificates.alice.store), "-out", str(own))
+    openssl(*export, "-in", certificates.trust, "-nokeys", "-out", str(trust))
+    kept = {"ssl.keystore.location": str(own), "ssl.keystore.password": "hunter2"}
+    stores = {
+        **kept,
+        "ssl.keystore.type": "JKS",
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": "hunter2",
+    }
+    found = canonical(stores)
+    assert found == {**kept, "ssl.ca.pem": Path(certificates.trust).read_text()}
+    context = tls_context({"security.protocol": "SSL", **found})
+    assert context is not None and len(context.get_ca_certs()) == 1
+    with pytest.raises(ValueError, match=r"can't be opened: ssl.truststore.password is wrong"):
+        canonical({**stores, "ssl.truststore.password": "hunter3"})
+    with pytest.raises(CommandError, match=r"can't be opened: ssl.keystore.password is wrong"):
+        tls_context({"security.protocol": "SSL", **kept, "ssl.keystore.password": "hunter3"})
+    monkeypatch.setattr("odradek.cli.client_tls.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"ssl.truststore.*: pip install 'odradek\[tls\]'"):
+        canonical(stores)
+    with pytest.raises(CommandError, match=r"ssl.keystore.*: pip install 'odradek\[tls\]'"):
+        tls_context({"security.protocol": "SSL", **kept})
 
 
 def test_certificates_inside_the_properties(certificates: Certificates) -> None:
