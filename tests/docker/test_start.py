@@ -11,14 +11,20 @@ from typing import Final
 import pytest
 
 from odradek.testing import Broker
+from tests.kafka.process import free_port
+from tests.support.certificates import Certificates
+from tests.wire.servers import OdradekServer
 
 DOCKER: Final = Path(__file__).parent.parent.parent / "docker"
 AS_KAFKA: Final = DOCKER / "as_kafka.py"
 
 
-def is_healthy(port: int) -> bool:
-    command = [sys.executable, str(DOCKER / "healthcheck.py"), str(port)]
-    return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+def is_healthy(port: int, *file: str, **environ: str) -> bool:
+    command = [sys.executable, str(DOCKER / "healthcheck.py"), str(port), *file]
+    environment = {**os.environ, **environ}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr or not file
+    return done.returncode == 0
 
 
 @pytest.mark.slow
@@ -29,6 +35,33 @@ def test_health_check_is_answered_by_a_broker() -> None:
         port = int(broker.bootstrap_servers.rpartition(":")[2])
         assert is_healthy(port)
     assert not is_healthy(port)
+
+
+@pytest.mark.slow
+@pytest.mark.wire  # 3 s
+def test_health_check_of_a_broker_with_tls(tmp_path: Path, certificates: Certificates) -> None:
+    file = tmp_path / "health.properties"
+    file.write_text(
+        f"security.protocol=SSL\nssl.ca.location={certificates.trust}\n"
+        "socket.connection.setup.timeout.ms=30000\n"
+    )
+    server = OdradekServer(tmp_path)
+    tls = free_port()
+    server.settings |= {
+        "listeners": f"PLAINTEXT://127.0.0.1:{server.port},SSL://127.0.0.1:{tls}",
+        "ssl.keystore.location": str(certificates.broker.store),
+    }
+    try:
+        server.start()
+        assert is_healthy(tls, str(file))
+        assert is_healthy(tls, ODRADEK_HEALTH_CONFIG=str(file))
+        assert not is_healthy(server.port, str(file))
+        assert not is_healthy(tls)
+        file.write_text("security.protocol=SSL\n")
+        assert not is_healthy(tls, str(file))  # nobody trusts it
+    finally:
+        server.close()
+    assert not is_healthy(tls, str(file))
 
 
 KRAFT: Final = {
