@@ -28,7 +28,7 @@ from .net.endpoints import (
     parse_protocol_map,
 )
 from .settings import changes
-from .settings.authorization import check_authorization_settings, check_shared_process
+from .settings.authorization import check_authorization_settings
 from .settings.built import GROUPS, BrokerSettings
 from .settings.connections import limit_name, limit_setting
 from .settings.declaration import INT32_MAX, ConfigError, Setting, Value, declared_in
@@ -110,6 +110,7 @@ class Config(BrokerSettings):
     """By listener name."""
     broker_listeners: BrokerListeners
     private_endpoints: tuple[Endpoint, ...] = ()  # also to listen on, but not shown to clients
+    _private_password: str = ""
     layers: Layers
     """The settings that are set, by where they are set."""
     data_dir: str
@@ -236,6 +237,11 @@ class Config(BrokerSettings):
         )
         if self.private_endpoints:
             self.broker_listeners = BrokerListeners(PRIVATE.name, None)
+            if self._is_guarded:
+                self.security_protocols = {
+                    **self.security_protocols,
+                    PRIVATE.name: "SASL_PLAINTEXT",
+                }
         check_broker_id(self)
         self.data_dirs = self._all_data_dirs()
         self.data_dir = self.data_dirs[0]
@@ -274,11 +280,20 @@ class Config(BrokerSettings):
         count = len(self.listener_endpoints) + len(self.private_endpoints)
         return self.broker_listeners.names if count > 1 else frozenset()
 
-    def share_process(self) -> None:
-        """Use a private listener between brokers, as several brokers share this process."""
+    def share_process(self, password: str) -> None:
+        """Use a private listener between brokers, as several brokers share this process.
+
+        `password`, which only they know, guards it if the listeners for clients are guarded.
+        """
         self.private_endpoints = (PRIVATE,)
-        check_shared_process(self)
+        self._private_password = password
         self._check()
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether clients need more than a connection to do everything."""
+        protocols = {self.security_protocols[end.name] for end in self.listener_endpoints}
+        return protocols != {"PLAINTEXT"} or bool(self.authorizer_class_name)
 
     def listener_tls(self, listener_name: str) -> ListenerTls | None:
         """The settings of TLS of a listener; None if it does not use TLS."""
@@ -299,6 +314,10 @@ class Config(BrokerSettings):
         """
         if not self.has_sasl(listener_name):
             return None
+        if listener_name == PRIVATE.name:
+            from .settings.private import private_login
+
+            return private_login(listener_name, self._private_password)
         return ListenerSasl(listener_name, self.layers.static)
 
     def _all_data_dirs(self) -> tuple[str, ...]:

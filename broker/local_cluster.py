@@ -24,6 +24,7 @@ from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
 
 LOCK_FILE: Final = ".lock"
 PORT_MAX: Final = 65_535
+PASSWORD_BITS: Final = 256
 
 Load = Callable[[Mapping[str, str]], Config]
 """Loads a configuration from the user's settings, with these settings overriding them."""
@@ -118,6 +119,7 @@ class LocalCluster:
         for config in self._configs.values():
             load(config)  # checks all of them before any broker starts
         self._runtime = runtime
+        self._process_password = f"{runtime.random_bits(PASSWORD_BITS):x}"
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._stack = AsyncExitStack()
@@ -180,6 +182,7 @@ class LocalCluster:
             self._load(own),
             self._runtime,
             store=self._store,
+            process_password=self._process_password,
             portable=self._portable,
             recovery_bar=self._recovery_bar,
         )

@@ -89,12 +89,13 @@ class Broker:
         runtime: Runtime,
         *,
         store: Store | None = None,
+        process_password: str = "",
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
     ) -> None:
         self.config = copy(config)  # some settings may change while the broker runs
         if store is not None:
-            self.config.share_process()
+            self.config.share_process(process_password)
         self.broker_id: int = config.broker_id  # -1 may be replaced by another id at start
         self.data_dir: str = config.data_dir
         self.listening: list[Endpoint] = []
@@ -348,7 +349,7 @@ class Broker:
     def _make_offers(self, cluster_id: str) -> "dict[str, Offer]":
         """How clients log in, by the listeners on which they must.  Raises: ConfigError."""
         made = {}
-        for endpoint in self.config.listener_endpoints:
+        for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
             given = self.config.listener_sasl(endpoint.name)
             if given is not None:
                 from .sasl.offers import Secrets, make_offer

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..config import Config
+from ..settings.private import MECHANISM
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -84,11 +85,17 @@ def _credentials(
     config: Config, listener_name: str, random_bits: Callable[[int], int]
 ) -> "Credentials | None":
     given = config.listener_sasl(listener_name)
-    if given is None or not _has_others(config):
+    if given is None:
+        return None
+    if config.private_endpoints:
+        mechanism = MECHANISM
+    elif _has_others(config):
+        mechanism = config.sasl_mechanism_inter_broker_protocol
+    else:
         return None
     from ..sasl.broker_credentials import make_credentials
 
-    return make_credentials(given, config.sasl_mechanism_inter_broker_protocol, random_bits)
+    return make_credentials(given, mechanism, random_bits)
 
 
 def _has_others(config: Config) -> bool:

@@ -76,12 +76,3 @@ def check_authorization_settings(config: Any) -> None:
     if config.super_users or config.allow_everyone_if_no_acl_found:
         name = "super.users" if config.super_users else "allow.everyone.if.no.acl.found"
         raise ConfigError(f"{name} has no effect without authorizer.class.name={CLASSES[0]}")
-
-
-def check_shared_process(config: Any) -> None:
-    """Check that brokers of one process may send each other requests.  Raises: ConfigError."""
-    if config.authorizer_class_name and ANONYMOUS not in super_users_in(config.super_users):
-        raise ConfigError(
-            "brokers of one process connect to each other without a name: an authorizer is only "
-            f"possible with super.users={ANONYMOUS}, or with one process for each broker"
-        )

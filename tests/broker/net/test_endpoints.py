@@ -215,5 +215,15 @@ def test_a_broker_that_is_alone_may_have_only_logins(protocol: str) -> None:
 
 def test_brokers_of_one_process_have_their_own_listener_beside_tls() -> None:
     config = Config({"listeners": "SSL://h:1"})
-    config.share_process()
+    config.share_process("secret")
     assert config.broker_listeners.names == {"odradek-brokers"}
+    assert config.has_sasl("odradek-brokers")
+
+
+def test_brokers_of_one_process_guard_their_listener_only_if_clients_are_guarded() -> None:
+    config = Config({})
+    config.share_process("secret")
+    assert not config.has_sasl("odradek-brokers")
+    config = Config({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+    config.share_process("secret")
+    assert config.has_sasl("odradek-brokers")

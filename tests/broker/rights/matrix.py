@@ -132,6 +132,7 @@ async def _answer(broker: Asking, case: Case, user: str, topic_id: bytes) -> Any
     if case.needs_fresh is True:
         fresh = await _create(broker, FRESH)
     elif case.needs_fresh is False:
+        await _create(broker, FRESH)  # else a creation that is under way could end after this
         await _remove(broker, FRESH)
     try:
         answer = await broker.ask(user, case.build(Ids(topic_id, fresh)), case.version)

@@ -1,0 +1,29 @@
+"""The login between brokers of one process, which no user has to set.
+
+Their private listener is on loopback, where other users of the machine could connect and be taken
+for a broker. If the listeners for clients are guarded, it is guarded by a password that only this
+process knows.
+"""
+
+from typing import Final
+
+from odradek.jaas import PLAIN_MODULE
+
+from .declaration import Value
+from .sasl import ENABLED, JAAS, ListenerSasl
+
+MECHANISM: Final = "PLAIN"
+
+
+def private_login(listener_name: str, password: str) -> ListenerSasl:
+    """The settings of SASL of the private listener."""
+    user = listener_name
+    jaas = (
+        f'{PLAIN_MODULE} required username="{user}" password="{password}" user_{user}="{password}";'
+    )
+    prefix = f"listener.name.{listener_name.lower()}"
+    given: dict[str, Value] = {
+        f"{prefix}.{ENABLED}": (MECHANISM,),
+        f"{prefix}.{MECHANISM.lower()}.{JAAS}": jaas,
+    }
+    return ListenerSasl(listener_name, given)
