@@ -5,13 +5,13 @@ Kafka's codes and texts are compared in tests/wire/test_sasl_against_kafka.py.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from odradek.broker.coordination import znodes
-from odradek.broker.coordination.interface import Create, Set
+from odradek.broker.coordination.interface import Create, Op, Result, Set
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.credentials import encode_credential
 from odradek.broker.sasl.scram_messages import ClientFirst, ServerFirst
@@ -182,6 +182,23 @@ async def test_both_at_once_lose_nothing(broker: RunningBroker) -> None:
         assert found.keys() == {"SCRAM-SHA-256", "producer_byte_rate"}
         assert found["producer_byte_rate"] == str(number + 1)
         assert await logs_in(broker, "alice", f"pencil-{number}")
+
+
+@on_broker(SETTINGS, both=False)
+async def test_what_another_broker_has_just_written_is_not_lost(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await add(client, "alice", "pencil")
+    multi = broker.session.multi
+
+    async def interrupted(ops: Sequence[Op]) -> list[Result]:
+        broker.session.multi = multi  # type: ignore[method-assign]
+        config = {**await stored(broker, "alice"), "producer_byte_rate": "9"}
+        await multi([Set("/config/users/alice", znodes.encode_config(config))])
+        return await multi(ops)
+
+    broker.session.multi = interrupted  # type: ignore[method-assign]
+    assert await add(client, "alice", "crayon", scram.SHA_512) == 0
+    assert (await stored(broker, "alice")).keys() == {*scram.MECHANISMS, "producer_byte_rate"}
 
 
 @on_broker(SETTINGS, both=False)

@@ -134,6 +134,24 @@ async def test_who_hangs_up_during_the_delay_is_forgotten(broker: RunningBroker)
     await until(lambda: not broker.connections, "the connection is forgotten")
 
 
+@on_broker(
+    {
+        **SETTINGS,
+        "connection.failed.authentication.delay.ms": "300",
+        "odradek.authentication.timeout.ms": "150",
+    },
+    both=False,
+)
+async def test_who_is_refused_or_gone_is_not_waited_for(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, refused = await broker.client(), await broker.client()
+    await gone.close()
+    assert (await log_in(refused, BAD)).error_code != 0  # after more than the time for a login
+    assert "authentication refused" in caplog.text
+    assert "no login within" not in caplog.text
+
+
 @pytest.mark.parametrize("sent", [b"", b"\0", b"\0\0\0\x20partly"])
 @on_broker({**SETTINGS, "odradek.authentication.timeout.ms": "100"})
 async def test_who_does_not_log_in_in_time_loses_the_connection(
@@ -156,10 +174,13 @@ async def test_the_time_ends_with_the_login(
 
 
 @on_broker({**SETTINGS, "sasl.server.max.receive.size": "100"})
-async def test_a_large_frame_is_not_received_before_the_login(broker: RunningBroker) -> None:
+async def test_a_large_frame_is_not_received_before_the_login(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     client = await broker.client()
     client.send_bytes(struct.pack(">i", 101))
     assert await client.is_closed()
+    assert "frame of 101 bytes, allowed are 100" in caplog.text
     assert broker.connections.budget.used_bytes == 0
     other = await broker.client()
     await log_in(other)
@@ -222,22 +243,24 @@ async def test_a_broker_stops_with_logins_open(broker: RunningBroker) -> None:
     await broker.stop()
 
 
+@pytest.mark.parametrize("prefix", ["", "listener.name.sasl_ssl."])
 def test_a_login_over_tls_names_the_client_whatever_its_certificate(
-    tmp_path: Path, certificates: Certificates
+    prefix: str, tmp_path: Path, certificates: Certificates
 ) -> None:
+    """Only with the listener's prefix does it ask for certificates, too."""
     settings = {
         **SETTINGS,
         "listeners": f"SASL_SSL://{HOST}:0",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS,
         "ssl.keystore.location": str(certificates.broker.store),
         "ssl.truststore.location": certificates.trust,
-        "ssl.client.auth": "required",  # has an effect only with the listener's prefix
+        f"{prefix}ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=nobody$/nobody/",
     }
 
     async def main() -> None:
         async with running(tmp_path, settings) as broker:
-            for issued in (certificates.alice, None):
+            for issued in (certificates.alice,) if prefix else (certificates.alice, None):
                 client = await broker.client(ssl=trusting(certificates, issued))
                 with pytest.raises(HungUp):
                     await client.ask(metadata(), 9)

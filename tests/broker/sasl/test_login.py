@@ -1,6 +1,7 @@
 """The conversation of a login; all orders are compared with Kafka's in tests/wire."""
 
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -181,7 +182,9 @@ TOKENS = st.one_of(
 
 @settings(max_examples=300)
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256"]), st.sampled_from([0, 1]), st.lists(TOKENS))
-def test_no_random_tokens_log_in(mechanism: str, version: int, tokens: list[bytes]) -> None:
+def test_no_tokens_made_of_good_ones_log_in(
+    mechanism: str, version: int, tokens: list[bytes]
+) -> None:
     login = begun(mechanism, version=version)
     for token in tokens:
         if b"\0bob\0b" in token:
@@ -193,3 +196,22 @@ def test_no_random_tokens_log_in(mechanism: str, version: int, tokens: list[byte
             break
         assert login.due is not Due.NOTHING
     assert login.session is None
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_no_random_bytes_log_in(mechanism: str) -> None:
+    """5,000 tokens each: random ones, and the good first one with some bytes changed."""
+    random = Random(1)
+    good = GOOD if mechanism == "PLAIN" else b"n,,n=alice,r=client"
+    for _ in range(5_000):
+        token = bytearray(random.choice((good, good * 2, random.randbytes(30))))
+        for _ in range(random.randrange(1, 4)):
+            token[random.randrange(len(token))] = random.randrange(256)
+        login = begun(mechanism)
+        try:
+            take(login, bytes(token))
+            if login.due is Due.TOKEN:
+                take(login, bytes(token))
+        except LoginFailed:
+            pass
+        assert login.session is None or bytes(token) in (GOOD, b"alice" + GOOD)
