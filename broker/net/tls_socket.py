@@ -157,7 +157,7 @@ class TlsConnection(PlainConnection):
         if self.closed:
             return
         if self._session.has_ended:
-            self.close("")
+            self._close_when_answered()
             return
         self._flush()  # TLS itself may have an answer
         if self.is_sending and not count:
@@ -174,6 +174,17 @@ class TlsConnection(PlainConnection):
         super()._resume_reading()
         if not self._session.is_drained:
             self._loop.call_soon(self._read_more)
+
+    def resume(self) -> None:
+        """Handle the buffered frames that may be handled now."""
+        super().resume()
+        if self._session.has_ended:
+            self._close_when_answered()
+
+    def _close_when_answered(self) -> None:
+        """Hang up, as the client has said goodbye, unless it is still to get answers."""
+        if self._reading and not self.is_sending and not self.closed:
+            self.close("")
 
     # Sending.
 

@@ -418,6 +418,29 @@ def test_a_client_that_says_goodbye_is_answered_first(
     run(tmp_path, settings_of(certificates), test)
 
 
+def test_goodbye_is_the_last_that_is_heard(tmp_path: Path, certificates: Certificates) -> None:
+    """Requests that came before it, and wait for those before them, are answered."""
+
+    async def test(broker: RunningBroker) -> None:
+        plain = await Client.connect(broker.listeners[1].port)
+        async with plain:
+            await plain.create_topic("t")
+            await plain.append("t", batch_of(*[b"x" * 1000] * 900))
+        client = ByHand(broker, trusting(certificates))
+        await client.open()
+        await client.shake_hands()
+        for _ in range(20):
+            client.tls.write(framed(request_bytes(fetch_request("t", 0), 12, client_id="test")))
+        with pytest.raises(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        await client.send()
+        async with asyncio.timeout(20):
+            assert len(await client.reader.read()) > 20 * 900_000
+        client.writer.close()
+
+    run(tmp_path, settings_of(certificates), test)
+
+
 def test_a_client_learns_why_it_is_refused(tmp_path: Path, certificates: Certificates) -> None:
     async def test(broker: RunningBroker) -> None:
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
