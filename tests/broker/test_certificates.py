@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker import certificates as loading
+from odradek.broker.config import Config
 from odradek.broker.server import StartupError
 from odradek.broker.settings.password_encoder import PasswordEncoder
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k32_describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.k44_incremental_alter_configs import AlterConfigsResourceResponse
 from tests.support.certificates import Authority, Certificates, Issued, openssl
@@ -307,3 +309,29 @@ def test_settings_of_a_listener_are_described_as_kafka_does(
             assert await described(broker, f"{PREFIX}client.auth") == [], "not set"
 
     asyncio.run(main())
+
+
+def test_connections_to_other_brokers_use_the_new_ones(
+    certificates: Certificates, successor: Issued, caplog: Quiet
+) -> None:
+    settings = settings_of(certificates) | {
+        "listeners": f"SSL://{HOST}:9093,PLAINTEXT://{HOST}:9092",
+        "security.inter.broker.protocol": "SSL",
+        "zookeeper.connect": "nowhere:2181",
+        "ssl.allow.dn.changes": "true",
+    }
+    config = Config(settings)
+    loaded = loading.Certificates(config)
+    first = loaded.securities["SSL"].context
+    config.change(own={KEYSTORE: str(successor.store)})
+    loaded.renew(config, rereads=False)
+    second = loaded.securities["SSL"].context
+    assert second is not first
+    assert loaded.tls("SSL").certificate == own(successor)
+    config.change(own={KEYSTORE: str(certificates.stranger.store)})
+    with pytest.raises(Refused, match="they would refuse each other"):
+        loaded.check(config)
+    loaded.renew(config, rereads=False)
+    assert loaded.securities["SSL"].context is second
+    assert loaded.tls("SSL").certificate == own(successor)
+    assert "certificates not renewed listener=SSL error=the listener SSL is for" in caplog.text
