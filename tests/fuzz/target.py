@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import psutil
 
@@ -165,6 +165,8 @@ class GoodClient:
         ordered, self.seconds = sorted(self.seconds), []
         return ordered[len(ordered) * 99 // 100] * 1000
 
-    def close(self) -> None:
-        """Hang up."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._connection.socket.close()
