@@ -29,7 +29,7 @@ from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
 from ..access import answer_with_rights, refusal
-from ..handlers import APIS, Api, Need
+from ..handlers import APIS, Answer, Api, Need
 from ..quotas import Usage
 from .call import Call, Client, CloseConnection
 from .eager_future import EagerFuture
@@ -187,7 +187,7 @@ class Dispatcher:
             client_id, position = read_client_id(frame, flexible=version >= api.flexible)
         request, _ = api.request.decode(frame, version, position)
         call, node = Call(version, client_id, self._client), self._node
-        if usage is not None and self._is_measured(api):
+        if usage is not None and self._client.listener_name not in quotas.exempt_listeners:
             usage.identify(self._client.principal.name, client_id, len(frame))
             call.usage = usage
         came_at_ms = self._client.active_ms
@@ -203,6 +203,8 @@ class Dispatcher:
                     answer = api.handle(request, call, node)
         finally:
             request.release()
+        if call.usage is not None and self._is_exempt(api, answer):
+            call.usage = None
         if answer is None:
             if call.usage is not None:
                 self._throttle(api, call, None)
@@ -311,11 +313,12 @@ class Dispatcher:
         if usage is not None:
             usage.sent()
 
-    def _is_measured(self, api: Api) -> bool:
-        """Whether quotas apply: not to requests between brokers."""
-        if api.need is Need.BROKER or api.key == WRITE_TXN_MARKERS_KEY:
-            return False
-        return self._client.listener_name not in self._node.quotas.exempt_listeners
+    @staticmethod
+    def _is_exempt(api: Api, answer: Answer) -> bool:
+        """Whether it is a request of a broker: not, if the client had no right to send it."""
+        code = getattr(answer, "error_code", ErrorCode.NONE)
+        is_of_brokers = api.need is Need.BROKER or api.key == WRITE_TXN_MARKERS_KEY
+        return is_of_brokers and code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     def _throttle(self, api: Api, call: Call, response: Message | None) -> None:
         """Settle what a request has used; if it is too much, tell the client and mute it."""
@@ -327,8 +330,8 @@ class Dispatcher:
         throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if throttle_ms <= 0:
             return
-        if response is not None:
-            setattr(response, "throttle_time_ms", throttle_ms)  # noqa: B010 - every answer has it
+        if response is not None and hasattr(response, "throttle_time_ms"):  # a few have no field
+            response.throttle_time_ms = throttle_ms
         self._node.metrics.requests[api.name].throttled_ms += throttle_ms
         self._mute(api, throttle_ms)
 

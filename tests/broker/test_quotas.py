@@ -9,6 +9,7 @@ from odradek.broker.net.dispatcher import Mute
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
+from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k49_alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -16,6 +17,7 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
     OpData,
 )
+from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.schema import Message
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.support.awaiting import until
@@ -240,6 +242,25 @@ async def test_followers_are_exempt(broker: RunningBroker) -> None:
     answer = await ask_anew(broker, request, 12)
     assert answer.throttle_time_ms == 0
     assert (await fetch(broker)).throttle_time_ms > 0
+
+
+@on_broker(both=False)
+async def test_brokers_are_exempt_and_who_only_claims_to_be_one_is_not(
+    broker: RunningBroker,
+) -> None:
+    await set_quotas(broker, {"user": None}, request_percentage=0.0)
+    peer = await broker.peer()
+    request = AllocateProducerIdsRequest(broker_id=0, broker_epoch=broker.node.local.broker_epoch)
+    assert (await peer.ask(request, 0)).throttle_time_ms == 0
+    assert not mutes(broker)
+    broker.node.local.is_alone = True
+    refused = await peer.ask(request, 0)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.throttle_time_ms == 1000
+    other = await broker.client()
+    answer = await other.ask(LeaderAndIsrRequest(), 4)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert len(mutes(broker)) == 2, "also if the answer has no field for it"
 
 
 @asynchronous

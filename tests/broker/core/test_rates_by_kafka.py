@@ -12,7 +12,7 @@ from tests.kafka.java import run_program
 
 pytestmark = pytest.mark.java
 
-CASES: Final = 800
+CASES: Final = 400
 START_MS: Final = 1_000_000_000
 """As of Kafka's clock: its token bucket is full only if its clock does not begin at 0."""
 
@@ -99,4 +99,4 @@ def test_thousands_of_rates() -> None:
             assert ours[0] == pytest.approx(theirs[0], rel=1e-9, abs=1e-6), (case, number)
             assert ours[1] == min(theirs[1], THROTTLE_MS_MAX), (case, number)
             throttled[case.kind] += ours[1] > 0
-    assert min(throttled.values()) > 50, throttled
+    assert min(throttled.values()) > 25, throttled

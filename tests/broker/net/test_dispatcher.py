@@ -108,7 +108,9 @@ class Conversation:
             cast(Runtime, SimpleNamespace(clock=clock, loop_ns=lambda: self.now_ns)),
             exempt_listeners=frozenset({"BROKERS"}),
         )
-        node = SimpleNamespace(metrics=self.metrics, clock=clock, config=config, quotas=self.quotas)
+        node = SimpleNamespace(
+            metrics=self.metrics, clock=clock, config=config, quotas=self.quotas, acls=None
+        )
         self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close
         self.correlation_id = 0
