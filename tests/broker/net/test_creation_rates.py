@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from odradek.broker.net import held as module
 from odradek.broker.net.held import Held
 from odradek.protocol.messages.k49_alter_client_quotas import (
@@ -98,6 +100,9 @@ async def test_a_broker_that_stops_lets_go_of_whom_it_holds(broker: RunningBroke
     for _ in range(5):
         await broker.client()
     await until(lambda: len(broker.connections.admission.held) == 5)
+    rate, now_ms = broker.node.quotas.creation_rates._of_listeners[""], broker.clock.now_ms()
+    counted = rate.measure(now_ms) * rate.span_ms(now_ms) / 1000
+    assert counted == pytest.approx(1), "who is refused does not count for the broker"
 
 
 @on_broker(

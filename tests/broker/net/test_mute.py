@@ -8,7 +8,7 @@ from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.messages import fetch_request
 
-from .test_dispatcher import PRODUCE, Conversation, a_produce, conversation, run, settle
+from .test_dispatcher import PRODUCE, Conversation, LateAnswer, a_produce, conversation, run, settle
 
 __all__ = ["conversation"]  # the fixture
 
@@ -159,6 +159,30 @@ def test_the_time_of_the_loop_counts_and_waiting_does_not(
         monkeypatch.setattr(conversation.apis[PRODUCE], "handle", handle)
         conversation.ask(a_produce(), 11, None)
         assert throttled(conversation) == [0, 1000]  # ten seconds later it would be 10 %
+        conversation.dispatcher.close()
+
+    run(main())
+
+
+def test_the_time_before_an_answer_is_parked_counts(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        quota(conversation, request_percentage=10.0)
+        answer = LateAnswer()
+
+        def handle(*_: object) -> LateAnswer:
+            conversation.now_ns += 2 * NS_PER_S
+            return answer
+
+        monkeypatch.setattr(conversation.apis[PRODUCE], "handle", handle)
+        conversation.ask(a_produce(), 11, None)
+        conversation.now_ns += 60 * NS_PER_S
+        answer.set_result(ProduceResponse())
+        await settle()
+        assert throttled(conversation) == [1000]
+        (rate,) = (rate for rate, _ in conversation.quotas.client_rates._rates._entries.values())
+        assert rate.measure(0) == 20.0  # percent of the ten seconds before
         conversation.dispatcher.close()
 
     run(main())
