@@ -10,6 +10,7 @@ import pytest
 
 from odradek.broker import certificates as loading
 from odradek.broker.config import Config
+from odradek.broker.runtime import unguessable_bits
 from odradek.broker.server import StartupError
 from odradek.broker.settings.password_encoder import PasswordEncoder
 from odradek.protocol.errors import ErrorCode, Refused
@@ -321,7 +322,7 @@ def test_connections_to_other_brokers_use_the_new_ones(
         "ssl.allow.dn.changes": "true",
     }
     config = Config(settings)
-    loaded = loading.Certificates(config)
+    loaded = loading.Certificates(config, unguessable_bits)
     first = loaded.securities["SSL"].context
     config.change(own={KEYSTORE: str(successor.store)})
     loaded.renew(config, rereads=False)
