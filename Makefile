@@ -88,7 +88,8 @@ SOAK_rolling := tests/lab/test_rolling.py
 SOAK_sim     := tests/sim/cluster tests/sim/brokers tests/sim/transactions
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark tests/docs
-SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py
+SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py \
+	tests/wire/test_sasl.py
 SOAK_mutants := tests/mutants
 SOAK_examples := tests/test_examples.py
 SOAK_transcript := tests/cli/transcript
@@ -102,7 +103,8 @@ SOAK_image   := tests/docker
 SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
 	tests/wire/test_transactions_against_kafka.py \
 	tests/wire/test_transactions_version_2_against_kafka.py tests/wire/test_compaction_against_kafka.py \
-	tests/wire/test_control_fences.py tests/wire/test_cluster_actions.py
+	tests/wire/test_control_fences.py tests/wire/test_cluster_actions.py \
+	tests/wire/test_sasl_against_kafka.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 $(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
 soak: TOOLS += $(if $(filter 0,$(shell id -u)),buildah debootstrap)
