@@ -34,6 +34,15 @@ async def handle(
     return DescribeUserScramCredentialsResponse(results=results)
 
 
+def refuse(
+    request: DescribeUserScramCredentialsRequest, version: int, code: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    """Refuse the request, and each user that it names."""
+    return DescribeUserScramCredentialsResponse(
+        error_code=code, results=[_failed(user.name, code, None) for user in request.users or ()]
+    )
+
+
 async def _describe(user: str, names: list[str], node: Node) -> DescribeUserScramCredentialsResult:
     if names.count(user) > 1 and user:
         return _failed(

@@ -48,6 +48,7 @@ TOOLS: Final = {
     "DeleteRecordsCommand": ("org.apache.kafka.tools.DeleteRecordsCommand",) * 2,
     "VerifiableConsumer": ("org.apache.kafka.tools.VerifiableConsumer",) * 2,
     "ReassignPartitionsCommand": ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand",) * 2,
+    "AclCommand": ("kafka.admin.AclCommand", "org.apache.kafka.tools.AclCommand"),
     "TransactionsCommand": ("org.apache.kafka.tools.TransactionsCommand",) * 2,
 }
 

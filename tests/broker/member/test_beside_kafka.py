@@ -15,9 +15,13 @@ from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
 from odradek.broker.runtime import unguessable_bits
 from odradek.broker.server import StartupError
+from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.k30_create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.k31_delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.kafka.apache import Kafka39, apache_kafka
 from tests.support.awaiting import until
+from tests.support.client import Client
 
 from ..running import HOST, RunningBroker, make_broker, on_broker, running
 
@@ -87,7 +91,9 @@ async def test_where_there_is_an_authorizer_it_does_not_come(
     broker, runtime = make_broker(tmp_path, settings_of(kafka))
     with zookeeper_of(kafka) as zookeeper:
         try:
-            with pytest.raises(StartupError, match=r"an authorizer \(/kafka-acl\).*delete them"):
+            with pytest.raises(
+                StartupError, match=r"an authorizer \(/kafka-acl\).*delete the nodes"
+            ):
                 await broker.start()
             assert zookeeper.get_children("/brokers/ids") == ["0"]
             zookeeper.delete("/kafka-acl", recursive=True)
@@ -96,3 +102,74 @@ async def test_where_there_is_an_authorizer_it_does_not_come(
         finally:
             await broker.stop()
             runtime.close()
+
+
+def acl_of(topic: str, principal: str) -> AclCreation:
+    return AclCreation(
+        resource_type=2,
+        resource_name=topic,
+        principal=principal,
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+
+ALL_ACLS: Final = DescribeAclsRequest(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=1,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("kafka", [AUTHORIZER], indirect=True, ids=["authorizer"])
+@asynchronous
+async def test_both_have_the_same_acls(kafka: Kafka39, tmp_path: Path) -> None:
+    """Each hears of what the other has added or removed."""
+    async with running(tmp_path, {**settings_of(kafka), **AUTHORIZER}) as broker:
+        ours = await broker.client()
+        kafkas = await Client.connect(kafka.port)
+        broker.clients.append(kafkas)
+
+        async def shown(client: Client) -> set[tuple[str, int, str]]:
+            answer = await client.ask(ALL_ACLS, 3)
+            return {
+                (each.resource_name, each.pattern_type, acl.principal)
+                for each in answer.resources
+                for acl in each.acls
+            }
+
+        wanted: set[tuple[str, int, str]] = set()
+        for number, client in enumerate((ours, kafkas, ours, kafkas)):
+            other = kafkas if client is ours else ours
+            acl = acl_of("orders", f"User:{number}")
+            acl.resource_pattern_type = 3 + number // 2
+            answer = await client.ask(CreateAclsRequest(creations=[acl]), 3)
+            assert answer.results[0].error_code == 0
+            wanted.add(("orders", acl.resource_pattern_type, acl.principal))
+
+            async def has_all(other: Client = other) -> bool:
+                return await shown(other) == wanted
+
+            await until(has_all)
+        every = DeleteAclsFilter(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
+        removed = await ours.ask(DeleteAclsRequest(filters=[every]), 3)
+        assert len(removed.filter_results[0].matching_acls) == len(wanted)
+
+        async def has_none() -> bool:
+            return await shown(kafkas) == set()
+
+        await until(has_none)

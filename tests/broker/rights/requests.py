@@ -49,6 +49,14 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     EntryData,
     OpData,
 )
+from odradek.protocol.messages.k50_describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from odradek.protocol.messages.k51_alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from odradek.protocol.messages.k56_alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.k60_describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.k61_describe_producers import (
@@ -389,6 +397,18 @@ CASES: Final = [
                 )
             ],
             validate_only=True,
+        ),
+    ),
+    Case(
+        "DescribeUserScramCredentials",
+        0,
+        lambda ids: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),
+    ),
+    Case(
+        "AlterUserScramCredentials",
+        0,
+        lambda ids: AlterUserScramCredentialsRequest(
+            deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)]
         ),
     ),
     Case("AlterPartition", 3, lambda ids: AlterPartitionRequest(broker_id=0, broker_epoch=0)),
