@@ -8,9 +8,14 @@ remote storage, which does not exist (v9).
 Brokers and debuggers are answered up to the log end, and debuggers by followers too. While a new
 leader does not yet know that its predecessors' records are committed, consumers are told to retry
 where the answer would send them backwards.
+
+Look-ups by time may take long: a thread searches large batches, and requests that name many
+partitions let others have their turn.
 """
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Generator, Sequence
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
@@ -19,9 +24,12 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from odradek.storage.errors import StorageError
+from odradek.storage.log.log import Log
+from odradek.storage.log.timestamps import LongSearch, TimestampOffset
 
 from ..core.acls.terms import Operation
 from ..core.partition import Partition
@@ -29,6 +37,7 @@ from ..core.storage_errors import code_of
 from ..net.call import Call
 from ..node import Node
 from ..rights.rights import Rights, split
+from ..slices import Slices
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -45,8 +54,66 @@ Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 
 
-def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsResponse:
-    """Look up every partition that is named once.
+_Searched = TimestampOffset | None | MalformedMessage
+"""What a search has found, or why there is nothing to find."""
+_Answering = Generator[LongSearch | None, _Searched, ListOffsetsResponse]
+"""The steps to an answer: each yields what a thread has to search, or None to let others go on."""
+
+
+def handle(
+    request: ListOffsetsRequest, call: Call, node: Node
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Look up every partition that is named once."""
+    return _run(_answer(request, call, node, refused=()), node)
+
+
+def guarded(
+    request: ListOffsetsRequest, call: Call, node: Node, rights: Rights
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Look up the topics that the client may describe."""
+    request.topics, refused = split(
+        request.topics, lambda topic: rights.topic(Operation.DESCRIBE, topic.name)
+    )
+    return _run(_answer(request, call, node, refused=refused), node)
+
+
+def _run(answering: _Answering, node: Node) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Answer at once if no step takes long."""
+    try:
+        return _run_later(answering, next(answering), node)
+    except StopIteration as answered:
+        response: ListOffsetsResponse = answered.value
+        return response
+
+
+async def _run_later(
+    answering: _Answering, search: LongSearch | None, node: Node
+) -> ListOffsetsResponse:
+    threads = node.runtime.compress_offload or node.runtime.offload
+    while True:
+        searched: _Searched = None
+        if search is None:
+            await asyncio.sleep(0)
+        else:
+            try:
+                searched = await threads(search.find)
+            except MalformedMessage as error:
+                searched = error
+        try:
+            search = answering.send(searched)
+        except StopIteration as answered:
+            response: ListOffsetsResponse = answered.value
+            return response
+
+
+def _answer(
+    request: ListOffsetsRequest,
+    call: Call,
+    node: Node,
+    *,
+    refused: Sequence[ListOffsetsTopic],
+) -> _Answering:
+    """The steps to the answer; `refused` are topics that the client may not describe.
 
     A timestamp that the version does not know is refused first, before the partition is checked.
     """
@@ -56,46 +123,37 @@ def handle(request: ListOffsetsRequest, call: Call, node: Node) -> ListOffsetsRe
         for partition in topic.partitions
     )
     topics = []
+    slices = Slices(node.clock)
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
+            if slices.is_over:
+                yield None
+                slices = Slices(node.clock)
             try:
                 if named[topic.name, asked.partition_index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 _check_known(asked.timestamp, call.version)
                 partition = node.find(topic.name, asked.partition_index)
                 _check(partition, asked.current_leader_epoch, request.replica_id)
-                found = _look_up(partition, asked.timestamp, call.version, request)
+                found = yield from _look_up(partition, asked.timestamp, call.version, request)
                 partitions.append(_found(asked, found, call.version))
-            except Refused as refused:
-                partitions.append(_refused(asked, refused.code))
+            except Refused as error:
+                partitions.append(_refused(asked, error.code))
             except StorageError as error:
                 node.replicas.note_failure(error)
                 partitions.append(_refused(asked, code_of(error)))
             except MalformedMessage:  # in a batch that was read for its records
                 partitions.append(_refused(asked, ErrorCode.CORRUPT_MESSAGE))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
-
-
-def guarded(
-    request: ListOffsetsRequest, call: Call, node: Node, rights: Rights
-) -> ListOffsetsResponse:
-    """Look up the topics that the client may describe."""
-    request.topics, refused = split(
-        request.topics, lambda topic: rights.topic(Operation.DESCRIBE, topic.name)
-    )
-    response = handle(request, call, node)
-    response.topics += [
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topics += [
         ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[
-                _refused(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in topic.partitions
-            ],
+            name=topic.name, partitions=[_refused(asked, code) for asked in topic.partitions]
         )
         for topic in refused
     ]
-    return response
+    return ListOffsetsResponse(topics=topics)
 
 
 def _check_known(timestamp: int, version: int) -> None:
@@ -115,23 +173,38 @@ def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> 
 
 def _look_up(
     partition: Partition, timestamp: int, version: int, request: ListOffsetsRequest
-) -> Found:
+) -> Generator[LongSearch, _Searched, Found]:
     """Find the offset for a timestamp.  Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
     if timestamp == LATEST_TIERED:
         return NOT_FOUND
-    end = _end(partition, request)
     if timestamp == LATEST:
         _check_available(partition, version, request)
-        return -1, end, partition.state.leader_epoch
-    by_time = timestamp != MAX_TIMESTAMP
-    found = log.offset_for_timestamp(timestamp) if by_time else log.max_timestamp_offset()
-    if found is None or found[1] >= end:
+        return -1, _end(partition, request), partition.state.leader_epoch
+    found = yield from _search(log, timestamp)
+    if found is None or found[1] >= _end(partition, request):
         _check_available(partition, version, request)
         return NOT_FOUND
     return found
+
+
+def _search(log: Log, timestamp: int) -> Generator[LongSearch, _Searched, TimestampOffset | None]:
+    """Find a record by time.  Raises: StorageError, MalformedMessage."""
+    offset_first = 0
+    while True:
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                return log.max_timestamp_offset(leave_long=True)
+            return log.offset_for_timestamp(timestamp, offset_first=offset_first, leave_long=True)
+        except LongSearch as search:
+            found = yield search
+            if isinstance(found, MalformedMessage):
+                raise found from None
+            if found is not None or timestamp == MAX_TIMESTAMP:
+                return found
+            offset_first = search.offset_end
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -313,21 +313,29 @@ class Log:
         """
         return self.reader.aborted_transactions(offset, offset_end)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record with a timestamp >= `timestamp`.
+    def offset_for_timestamp(
+        self, timestamp: int, *, offset_first: int = 0, leave_long: bool = False
+    ) -> TimestampOffset | None:
+        """The first record at or after `offset_first` with a timestamp >= `timestamp`.
 
-        Reads and decompresses one batch.  Raises: CorruptLog, MalformedMessage, LogDirFailed.
+        Reads and decompresses one batch.  Raises: CorruptLog, MalformedMessage, LogDirFailed; with
+        `leave_long` LongSearch.
         """
         return offset_for_timestamp(
             self.segments,
             timestamp,
-            log_start_offset=self.log_start_offset,
+            log_start_offset=max(self.log_start_offset, offset_first),
             record_bytes_max=self.config.record_bytes_max,
+            leave_long=leave_long,
         )
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
+    def max_timestamp_offset(self, *, leave_long: bool = False) -> TimestampOffset | None:
         """The first record with the greatest timestamp.  Raises: as `offset_for_timestamp`."""
-        return max_timestamp_offset(self.segments, record_bytes_max=self.config.record_bytes_max)
+        return max_timestamp_offset(
+            self.segments,
+            record_bytes_max=self.config.record_bytes_max,
+            leave_long=leave_long,
+        )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch <= `leader_epoch`, or (-1, -1)."""

@@ -1,14 +1,21 @@
-"""Look-ups by timestamp (ListOffsets)."""
+"""Look-ups by timestamp (ListOffsets).
+
+The batch is found by the indexes and by headers, and then searched record by record. A batch may
+contain millions of records, or much more data than it has bytes, so a caller that must not be held
+up takes long searches as a `LongSearch` and has a thread do them.
+"""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from odradek.protocol.records import BatchHeader, iter_records
+from odradek.protocol.records import BatchHeader, Codec, iter_records
 
 from .index import TimeEntry
 from .segment import Segment
 from .segments import Segments
 from .walk import walk_headers
+
+AT_ONCE_RECORDS_MAX: Final = 10_000
 
 
 class TimestampOffset(NamedTuple):
@@ -19,12 +26,58 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
+class LongSearch(Exception):
+    """What is to be searched in one batch; it has a copy, so that a thread may call `find`."""
+
+    def __init__(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        timestamp: int,
+        *,
+        offset_first: int,
+        record_bytes_max: int,
+    ) -> None:
+        super().__init__(f"the batch at {header.base_offset} has {header.record_count} records")
+        self._batch = batch
+        self._header = header
+        self._timestamp = timestamp
+        self._offset_first = offset_first
+        self._record_bytes_max = record_bytes_max
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it would hold up everything else."""
+        header = self._header
+        return header.codec != Codec.NONE or header.record_count > AT_ONCE_RECORDS_MAX
+
+    @property
+    def offset_end(self) -> int:
+        """Where to go on if nothing is found."""
+        return self._header.last_offset + 1
+
+    def find(self) -> TimestampOffset | None:
+        """The first record that fits.  Raises: MalformedMessage."""
+        header, size_bytes_max = self._header, self._record_bytes_max
+        for record in iter_records(self._batch, header, size_bytes_max=size_bytes_max):
+            if record.timestamp >= self._timestamp and record.offset >= self._offset_first:
+                epoch = header.partition_leader_epoch
+                return TimestampOffset(record.timestamp, record.offset, epoch)
+        return None
+
+
 def offset_for_timestamp(
-    segments: Segments, timestamp: int, *, log_start_offset: int, record_bytes_max: int
+    segments: Segments,
+    timestamp: int,
+    *,
+    log_start_offset: int,
+    record_bytes_max: int,
+    leave_long: bool = False,
 ) -> TimestampOffset | None:
     """The first record at or after `log_start_offset` with a timestamp >= `timestamp`.
 
-    Raises: CorruptLog, MalformedMessage (a batch that does not decompress), LogDirFailed.
+    Raises: CorruptLog, MalformedMessage (a batch that does not decompress), LogDirFailed; with
+    `leave_long` LongSearch.
     """
     for segment in segments:
         segment.load_max_timestamp()
@@ -33,18 +86,27 @@ def offset_for_timestamp(
         for position, header in _batches_from(segment, timestamp, log_start_offset):
             if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
                 continue
-            found = _first_record(
-                segment, position, header, timestamp, log_start_offset, record_bytes_max
+            search = LongSearch(
+                _batch(segment, position, header),
+                header,
+                timestamp,
+                offset_first=log_start_offset,
+                record_bytes_max=record_bytes_max,
             )
+            if leave_long and search.is_long:
+                raise search
+            found = search.find()
             if found is not None:
                 return found
     return None
 
 
-def max_timestamp_offset(segments: Segments, *, record_bytes_max: int) -> TimestampOffset | None:
+def max_timestamp_offset(
+    segments: Segments, *, record_bytes_max: int, leave_long: bool = False
+) -> TimestampOffset | None:
     """The first record with the log's greatest timestamp; None if no record has a timestamp.
 
-    Raises: CorruptLog, MalformedMessage, LogDirFailed.
+    Raises: as `offset_for_timestamp`.
     """
     for segment in segments:
         segment.load_max_timestamp()
@@ -55,7 +117,16 @@ def max_timestamp_offset(segments: Segments, *, record_bytes_max: int) -> Timest
     if found is None:
         return None
     for position, header in walk_headers(newest.file, found[1], newest.size_bytes):
-        return _first_record(newest, position, header, header.max_timestamp, 0, record_bytes_max)
+        search = LongSearch(
+            _batch(newest, position, header),
+            header,
+            header.max_timestamp,
+            offset_first=0,
+            record_bytes_max=record_bytes_max,
+        )
+        if leave_long and search.is_long:
+            raise search
+        return search.find()
     return None
 
 
@@ -87,16 +158,5 @@ def _is_true(segment: Segment, entry: TimeEntry) -> bool:
     return False
 
 
-def _first_record(
-    segment: Segment,
-    position: int,
-    header: BatchHeader,
-    timestamp: int,
-    offset_first: int,
-    record_bytes_max: int,
-) -> TimestampOffset | None:
-    batch = memoryview(segment.file.pread(header.size_bytes, position))
-    for record in iter_records(batch, header, size_bytes_max=record_bytes_max):
-        if record.timestamp >= timestamp and record.offset >= offset_first:
-            return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    return None
+def _batch(segment: Segment, position: int, header: BatchHeader) -> memoryview:
+    return memoryview(segment.file.pread(header.size_bytes, position))

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from odradek.protocol.errors import ErrorCode
@@ -7,10 +9,14 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from odradek.protocol.records import Record, build_batch
+from odradek.protocol.records import Codec, Record, build_batch
+from odradek.storage.log.timestamps import AT_ONCE_RECORDS_MAX
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, list_offsets
+
+from .test_waiting_produce import HeldThreads
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 UNKNOWN = (-1, -1, -1)
@@ -119,3 +125,59 @@ async def test_without_transactions_all_is_committed(
     request.isolation_level = isolation_level
     answer = await client.ask(request, 9)
     assert answer.topics[0].partitions[0].offset == 1
+
+
+HEAVY = {
+    "many": [b""] * (AT_ONCE_RECORDS_MAX + 1),
+    "compressed": [b"", b"", b""],
+}
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+@on_broker(both=False)
+async def test_a_thread_searches_what_takes_long(broker: RunningBroker, kind: str) -> None:
+    client, other = await broker.client(), await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"", timestamp=1000))
+    codec = Codec.ZSTD if kind == "compressed" else Codec.NONE
+    await client.append("t", batch_of(*HEAVY[kind], timestamp=2000, codec=codec))
+    assert of(await look_up(client, 500)) == (1000, 0, 0)
+    threads = HeldThreads(broker)
+    for timestamp in (2000, MAX_TIMESTAMP):
+        looking = asyncio.ensure_future(look_up(client, timestamp))
+        await until(lambda: threads.begun)
+        assert of(await look_up(other, LATEST))[1] == 1 + len(HEAVY[kind])
+        assert not looking.done()
+        threads.go_on.set()
+        assert of(await looking) == (2000, 1, 0)
+        threads.go_on.clear()
+        threads.begun = 0
+
+
+@on_broker(both=False)
+async def test_a_search_that_finds_nothing_goes_on(broker: RunningBroker) -> None:
+    """The records that fit are before the start of the log, which is within the batch."""
+    client = await broker.client()
+    await client.create_topic("t")
+    records = [Record(number, time, None, b"") for number, time in enumerate((9000, 1000, 1000))]
+    await client.append("t", build_batch(records, codec=Codec.GZIP))
+    await client.append("t", batch_of(b"", timestamp=7000, codec=Codec.LZ4))
+    assert of(await look_up(client, 5000)) == (9000, 0, 0)
+    broker.node.replicas.partitions["t", 0].log.advance_log_start(1)
+    assert of(await look_up(client, 5000)) == (7000, 3, 0)
+
+
+@on_broker(both=False)
+async def test_many_partitions_are_answered_in_order(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t", 2)
+    await client.append("t", batch_of(b"a", timestamp=1000))
+    asked = [ListOffsetsPartition(partition_index=n, timestamp=0) for n in range(1000)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=asked)])
+    request.replica_id = -1
+    answer = await client.ask(request, 9)
+    found = answer.topics[0].partitions
+    assert [each.partition_index for each in found] == list(range(1000))
+    assert (of(found[0]), of(found[1])) == ((1000, 0, 0), UNKNOWN)
+    absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {each.error_code for each in found[2:]} == {absent}
