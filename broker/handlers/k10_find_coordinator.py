@@ -5,6 +5,7 @@ are not supported: INVALID_REQUEST.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -24,6 +25,10 @@ BATCHED_VERSION_FIRST: Final = 4
 GROUP: Final = 0
 TRANSACTION: Final = 1
 KINDS: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+TEXTS: Final[Mapping[int, str]] = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
 TURN_KEYS_MAX: Final = 500  # found before other tasks get their turn
 
 
@@ -42,7 +47,7 @@ async def handle(
     one = await _find(request.key, request.key_type, call, node, rights)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or ErrorCode.NONE.name,  # as in Kafka; later versions: null
+        error_message=one.error_message or _text_of(one.error_code),
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -50,6 +55,11 @@ async def handle(
 
 
 guarded = handle
+
+
+def _text_of(code: int) -> str:
+    """Kafka's text, which these versions have even without an error; librdkafka shows it."""
+    return TEXTS.get(code, ErrorCode(code).name)
 
 
 async def _find(

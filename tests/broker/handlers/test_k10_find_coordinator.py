@@ -67,3 +67,17 @@ async def test_share_groups_have_none(broker: RunningBroker, key_type: int) -> N
         found = (answer.error_code, answer.node_id, answer.host, answer.port)
         assert found == (ErrorCode.INVALID_REQUEST, -1, "", -1)
         assert answer.error_message
+
+
+@on_broker({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, both=False)
+async def test_who_has_no_right_is_told_so(broker: RunningBroker) -> None:
+    """Clients show the text of the versions that have one."""
+    client = await broker.client()
+    for key_type, text in ((0, "Group authorization failed."), (1, "Transactional Id author")):
+        request = FindCoordinatorRequest(key="g", key_type=key_type)
+        answer = await client.ask(request, 2)
+        assert answer.error_code in (
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        )
+        assert answer.error_message is not None and answer.error_message.startswith(text)
