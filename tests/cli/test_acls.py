@@ -1,6 +1,6 @@
 """ACLs in the store of a stopped broker, and what the options of kafka-acls mean.
 
-tests/cli/test_secure_kafka.py has the other two places: ZooKeeper and a running Kafka.
+tests/cli/test_secure_brokers.py has the other two places: ZooKeeper and a running cluster.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is said of a broker that does not let a client log in; see test_secure_kafka for Kafka."""
+"""What is said of a broker that does not let a client log in; see test_secure_brokers."""
 
 import socket
 import struct

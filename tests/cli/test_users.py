@@ -1,6 +1,6 @@
 """SCRAM users in the store of a stopped broker, and the broker that starts with them.
 
-tests/cli/test_secure_kafka.py has the other two places: ZooKeeper and a running Kafka.
+tests/cli/test_secure_brokers.py has the other two places: ZooKeeper and a running cluster.
 """
 
 import json
