@@ -19,6 +19,7 @@ from odradek.broker.server import STORE_FILE
 from odradek.cli import main
 from odradek.cli.user_credentials import Secret
 from tests.kafka.process import free_port
+from tests.kafka.zookeeper import zookeeper
 from tests.support.waiting import until
 from tests.wire.servers import OdradekServer
 
@@ -50,7 +51,7 @@ def there(tmp_path: Path) -> tuple[str, str]:
     return "--data-dir", str(tmp_path / "new" / "data")
 
 
-def listed(there: tuple[str, str]) -> list[tuple[str, str, int]]:
+def listed(there: tuple[str, ...]) -> list[tuple[str, str, int]]:
     users = json.loads(done("list", "--json", *there))
     return [(user["user"], user["mechanism"], user["iterations"]) for user in users]
 
@@ -161,6 +162,27 @@ def test_zookeeper_that_cannot_be_used(tmp_path: Path) -> None:
     assert "--zookeeper-config goes with --zookeeper" in refused(
         "list", "--zookeeper-config", str(file)
     )
+
+
+@pytest.mark.java
+def test_users_that_only_brokers_may_read(tmp_path: Path) -> None:
+    """With zookeeper.set.acl, as brokers do it."""
+    file = tmp_path / "server.properties"
+    settings = {
+        "zookeeper.set.acl": "true",
+        "odradek.zookeeper.auth.username": "broker",
+        "odradek.zookeeper.auth.password": "hunter2",
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    with zookeeper(directory=tmp_path / "zookeeper") as server:
+        stranger = ("--zookeeper", f"{server.address}/kafka")
+        broker = (*stranger, "--zookeeper-config", str(file))
+        done("add", "alice", *broker, "--password-file", "-", stdin=PASSWORD)
+        assert listed(broker) == [("alice", "SCRAM-SHA-512", 4096)]
+        assert "Error: " in refused("list", *stranger)
+        assert "Error: " in refused("delete", "alice", *stranger)
+        assert "Error: " in refused("add", "eve", *stranger, "--password-file", "-", stdin="x")
+        assert listed(broker) == [("alice", "SCRAM-SHA-512", 4096)]
 
 
 def test_secrets_have_no_representation() -> None:
