@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from odradek.cli.client_tls import tls_context
 from odradek.cli.errors import CommandError
 from odradek.cli.reach import check_reachable, parse_bootstrap_servers
 from tests.kafka.process import free_port
+from tests.support.certificates import Certificates, openssl
 from tests.wire.servers import Server
 
 from .conftest import run_odradek
@@ -38,9 +40,9 @@ def silent(connection: socket.socket) -> None:
         pass
 
 
-def broker_behind_tls(connection: socket.socket) -> None:
+def broker_behind_tls(connection: socket.socket, store: Path = CERTIFICATE) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context.load_cert_chain(store)
     try:
         with context.wrap_socket(connection, server_side=True) as tls:
             request = tls.recv(100)
@@ -86,6 +88,33 @@ def test_a_broker_behind_tls_is_reached_if_its_certificate_is_trusted() -> None:
         check_reachable(servers, tls=tls_context(trusting), timeout_s=10)
         check_reachable(servers, tls=tls_context(unchecked), timeout_s=10)
         assert "is not trusted: self-signed certificate" in reason(address, security_protocol="SSL")
+
+
+def revoked(certificates: Certificates, directory: Path) -> Path:
+    """The list with which the authority revokes the broker's certificate."""
+    (directory / "index").touch()
+    (directory / "number").write_text("01")
+    config, crl = directory / "ca.conf", directory / "crl.pem"
+    config.write_text(
+        f"[ca]\ndefault_ca=x\n[x]\ndatabase={directory}/index\ncrlnumber={directory}/number\n"
+        "default_md=sha256\ndefault_crl_days=3\n"
+    )
+    key = Path(certificates.trust).with_suffix(".key")
+    ca = ("ca", "-config", str(config), "-cert", certificates.trust, "-keyfile", str(key))
+    openssl(*ca, "-revoke", str(certificates.broker.certificate))
+    openssl(*ca, "-gencrl", "-out", str(crl))
+    return crl
+
+
+@pytest.mark.slow
+def test_a_certificate_that_was_revoked(tmp_path: Path, certificates: Certificates) -> None:
+    properties = {"security.protocol": "SSL", "ssl.ca.location": certificates.trust}
+    with listening(partial(broker_behind_tls, store=certificates.broker.store)) as address:
+        servers = parse_bootstrap_servers(address)
+        check_reachable(servers, tls=tls_context(properties), timeout_s=10)
+        properties["ssl.crl.location"] = str(revoked(certificates, tmp_path))
+        with pytest.raises(CommandError, match="is not trusted: certificate revoked"):
+            check_reachable(servers, tls=tls_context(properties), timeout_s=10)
 
 
 @pytest.mark.wire
