@@ -141,13 +141,13 @@ def migrate(lab: Cluster, *members: str, finishes: bool) -> None:
     check(lab, load)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_brokers_log_in(lab: Cluster, certificates: Certificates) -> None:
     add_listeners(lab, certificates, "SASL_SSL", BY_SCRAM)
     kill_and_roll(lab)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_brokers_move_to_sasl_ssl(lab: Cluster, certificates: Certificates) -> None:
     add_listeners(lab, certificates, "SASL_SSL", BY_SCRAM)
     migrate(lab, finishes=False)
@@ -172,7 +172,7 @@ def test_groups_are_kept(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("protocol", "more"), [("SSL", {}), ("SASL_SSL", BY_SCRAM)], ids=["SSL", "SASL_SSL"]
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError
 
 from odradek.broker.config import Config, ConfigError
 from odradek.broker.coordination.interface import CoordinationLost, NotAllowed, StoreError
@@ -18,8 +19,10 @@ from odradek.broker.coordination.zookeeper import (
 )
 from odradek.broker.coordination.zookeeper_address import parse_address
 from odradek.broker.coordination.zookeeper_handler import LoopHandler
+from tests.broker.administration.test_scram_users import add as add_scram_user
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import new_chroot
+from tests.broker.running import running
 from tests.kafka.process import free_port
 from tests.kafka.zookeeper import ZooKeeper, zookeeper
 
@@ -116,6 +119,58 @@ async def test_who_may_do_what(server: ZooKeeper, scheme: str) -> None:
     await stranger.create("/consumers/c")
     await stranger.close()
     await store.close()
+
+
+SECRET = ("/config/users", "/config/users/alice", "/config/brokers")
+READABLE = (
+    "/brokers/ids",
+    "/config/topics",
+    "/controller",
+    "/kafka-acl",
+    "/kafka-acl-changes",
+    "/kafka-acl-extended",
+    "/kafka-acl/Topic",
+)
+
+
+@pytest.mark.java
+@asynchronous
+async def test_what_a_stranger_can_do_beside_a_broker(server: ZooKeeper, tmp_path: Path) -> None:
+    """Not read the users, not add an ACL, not become the controller."""
+    chroot = new_chroot()
+    settings = {
+        "zookeeper.connect": server.address + chroot,
+        "zookeeper.connection.timeout.ms": "20000",
+        "broker.id": "1",
+        "odradek.zookeeper.auth.scheme": "digest",
+        "odradek.zookeeper.auth.username": "broker",
+        "odradek.zookeeper.auth.password": "right",
+        "zookeeper.set.acl": "true",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    async with running(tmp_path, settings) as broker:
+        client = await broker.client()
+        assert await add_scram_user(client, "alice", "secret") == 0
+        stranger = KazooClient(hosts=server.address + chroot)
+        await asyncio.to_thread(stranger.start)
+        try:
+            for path in SECRET:
+                for refused in (stranger.get, stranger.get_children):
+                    with pytest.raises(NoAuthError):
+                        await asyncio.to_thread(refused, path)
+            for path in READABLE:
+                await asyncio.to_thread(stranger.get, path)
+            for path in (*SECRET, *READABLE):
+                with pytest.raises(NoAuthError):
+                    await asyncio.to_thread(stranger.set, path, b"{}")
+                with pytest.raises((NoAuthError, NoChildrenForEphemeralsError)):
+                    await asyncio.to_thread(stranger.create, f"{path}/mine", b"{}")
+            with pytest.raises(NoAuthError):
+                await asyncio.to_thread(stranger.delete, "/controller")
+        finally:
+            await asyncio.to_thread(stranger.stop)
+            stranger.close()
 
 
 @pytest.mark.java
