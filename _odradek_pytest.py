@@ -33,6 +33,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
     )
     parser.addini(
+        "odradek_sasl",
+        "How clients log in at the broker behind the Odradek fixtures, such as SCRAM-SHA-512.",
+        default="",
+    )
+    parser.addini(
+        "odradek_acls",
+        "What users may do there, one ACL a line: User:alice read,write topic:orders.",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
         "odradek_spark_conf",
         "Settings of the Spark session behind odradek_spark, one name=value a line.",
         type="linelist",
@@ -61,7 +72,12 @@ def odradek_server(
     """A broker for the whole session, in a process of its own; tests share its topics."""
     from odradek.testing import Broker
 
-    with Broker(settings=odradek_settings, tls=pytestconfig.getini("odradek_tls")) as broker:
+    with Broker(
+        settings=odradek_settings,
+        tls=pytestconfig.getini("odradek_tls"),
+        sasl=pytestconfig.getini("odradek_sasl") or None,
+        acls=pytestconfig.getini("odradek_acls") or None,
+    ) as broker:
         yield broker
 
 

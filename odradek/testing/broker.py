@@ -2,7 +2,7 @@
 
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
@@ -66,7 +66,10 @@ class Broker:
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
     (`brokers=3`) run together in one child process or thread and share a store, or, with
     `zookeeper="host:port"`, in one process each; `zookeeper="auto"` starts a ZooKeeper for them.
-    With `tls=True` clients speak TLS; `client_config` has the authority of the certificate.
+    With `tls=True` clients speak TLS. With `sasl="SCRAM-SHA-512"` (or SCRAM-SHA-256, PLAIN) they
+    log in. With `acls=["User:alice read topic:orders"]` they may do only what the ACLs allow (see
+    `acls.py`). `client_config` has what a client needs for it, as the user `admin`, who may do
+    everything, or as a user whom `acls` name.
     Without `data_dir`, their files are in a temporary directory that `close` removes; a given
     directory is kept. `settings` are Kafka's: `{"num.partitions": 3}`.
     """
@@ -80,6 +83,8 @@ class Broker:
         brokers: int = 1,
         zookeeper: str | None = None,
         tls: bool = False,
+        sasl: str | None = None,
+        acls: Sequence[str] | None = None,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Raises: ValueError."""
@@ -87,6 +92,11 @@ class Broker:
             raise ValueError(f"brokers={brokers}: there must be at least one")
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
+        if zookeeper is not None and sasl not in (None, "PLAIN"):
+            raise ValueError(
+                "with ZooKeeper sasl must be PLAIN: its users are in the settings, those of SCRAM "
+                "would have to be in ZooKeeper before the brokers start"
+            )
         given = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
@@ -97,7 +107,7 @@ class Broker:
         self._count = brokers
         self._zookeeper = zookeeper
         self._start_timeout_s = start_timeout_s * brokers
-        self._security = Security(tls=tls)
+        self._security = Security(tls=tls, sasl=sasl, acls=acls)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._runner: Runner | None = None
         self._ready: Ready | None = None
@@ -133,7 +143,9 @@ class Broker:
         if not self._ports:
             self._ports = [HeldPort() for _ in range(self._count)]
         try:
-            self._security.prepare(Path(self._scratch.name))
+            is_cluster = self._zookeeper is not None
+            self._security.prepare(Path(self._scratch.name), is_cluster=is_cluster)
+            self._security.add_first_user(self.data_dir)
             self._ready = self._runner.start(
                 ports=[held.port for held in self._ports],
                 data_dir=self.data_dir,
@@ -145,6 +157,11 @@ class Broker:
                 self._clean_up()
             raise
         self._down.clear()
+        if self._security.has_grants_to_make:
+            controller = isr.controller(
+                self._told.addresses, self._access, timeout_s=RESET_TIMEOUT_S
+            )
+            self._security.add_users_and_acls(controller, timeout_s=RESET_TIMEOUT_S)
 
     def stop(self, broker_id: int | None = None) -> None:
         """Stop all brokers, or one, cleanly; the files are kept.  Raises: BrokerFailed."""
@@ -292,21 +309,28 @@ class Broker:
         return self._last_log if self._runner is None else self._runner.log
 
     @overload
-    def client_config(self, client: Literal["kafka-python", "aiokafka"]) -> PythonClientConfig: ...
+    def client_config(
+        self, client: Literal["kafka-python", "aiokafka"], *, user: str | None = None
+    ) -> PythonClientConfig: ...
     @overload
-    def client_config(self, client: Literal["confluent", "java"]) -> PropertiesConfig: ...
+    def client_config(
+        self, client: Literal["confluent", "java"], *, user: str | None = None
+    ) -> PropertiesConfig: ...
     @overload
-    def client_config(self, client: Literal["spark"]) -> SparkConfig: ...
+    def client_config(
+        self, client: Literal["spark"], *, user: str | None = None
+    ) -> SparkConfig: ...
 
-    def client_config(self, client: ClientName) -> ClientConfig:
+    def client_config(self, client: ClientName, *, user: str | None = None) -> ClientConfig:
         """The configuration with which a client connects to this broker, under its own names.
 
         Keyword arguments for kafka-python and aiokafka, a dictionary for confluent-kafka,
-        properties for Java, options for a Spark reader or writer.
+        properties for Java, options for a Spark reader or writer. With `sasl`, for this user; by
+        default for the one that may do everything.
 
-        Raises: ValueError for an unknown client.
+        Raises: ValueError for an unknown client or user.
         """
-        return client_config(client, self.bootstrap_servers, self._access)
+        return client_config(client, self.bootstrap_servers, self._security.access_of(user))
 
     @property
     def _access(self) -> Access:

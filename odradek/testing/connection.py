@@ -14,14 +14,14 @@ from .ready import Address
 CLIENT_ID: Final = b"odradek.testing"
 HEADER: Final = struct.Struct(">hhih")  # key, version, correlation id, size of the client id
 NO_TAGGED_FIELDS: Final = b"\0"
-ANSWER_HEADER_BYTES: Final = 5  # correlation id, and no tagged fields
+CORRELATION_ID_BYTES: Final = 4
 FRAME_SIZE: Final = struct.Struct(">i")
 
 Response = TypeVar("Response", bound=Message)
 
 
 class Connection:
-    """A connection, with TLS if `access` says so; only for flexible versions of requests."""
+    """A connection, with TLS and a login if `access` says so."""
 
     def __init__(self, address: Address, access: Access, *, timeout_s: float) -> None:
         """Raises: OSError."""
@@ -35,6 +35,14 @@ class Connection:
             sock.close()
             raise
         self._sock = sock
+        if access.mechanism is not None:
+            from .login import log_in  # only where it is needed
+
+            try:
+                log_in(self, access)
+            except BaseException:
+                sock.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -49,11 +57,13 @@ class Connection:
 
     def ask(self, request: Message, version: int, response: type[Response]) -> Response:
         """Send a request, and return the answer.  Raises: OSError."""
-        header = HEADER.pack(request.API_KEY, version, 0, len(CLIENT_ID))
-        body = header + CLIENT_ID + NO_TAGGED_FIELDS + request.encode(version)
+        tags = NO_TAGGED_FIELDS if version in request.FLEXIBLE else b""
+        header = HEADER.pack(request.API_KEY, version, 0, len(CLIENT_ID)) + CLIENT_ID + tags
+        body = header + request.encode(version)
         self._sock.sendall(FRAME_SIZE.pack(len(body)) + body)
         (size_bytes,) = FRAME_SIZE.unpack(self._receive(FRAME_SIZE.size))
-        answer, _ = response.decode(self._receive(size_bytes), version, ANSWER_HEADER_BYTES)
+        start = CORRELATION_ID_BYTES + len(tags)
+        answer, _ = response.decode(self._receive(size_bytes), version, start)
         return answer
 
     def _receive(self, size_bytes: int) -> bytes:

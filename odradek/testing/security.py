@@ -1,39 +1,125 @@
-"""What a fixture's brokers need to be reached over TLS, and what their clients need."""
+"""What a fixture's brokers need for TLS, logins and ACLs, and what their clients need.
 
+The user `admin` may do everything; the fixture itself uses it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from odradek.client_configs import OPEN
+from odradek.client_configs import OPEN, Access, jaas_text
 
 from .errors import BrokerFailed
+from .ready import Address
+
+if TYPE_CHECKING:
+    from odradek.broker.core.acls.terms import Binding
 
 HOST: Final = "127.0.0.1"
+ADMIN: Final = "admin"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+_PASSWORD_BYTES: Final = 12
 
 
 class Security:
-    """Certificates for the brokers of one fixture; `prepare` makes them."""
+    """The security of the brokers of one fixture."""
 
-    def __init__(self, *, tls: bool) -> None:
+    def __init__(self, *, tls: bool, sasl: str | None, acls: Sequence[str] | None) -> None:
+        """Raises: ValueError."""
+        if sasl is not None and sasl not in MECHANISMS:
+            raise ValueError(f"sasl={sasl!r}: one of {', '.join(MECHANISMS)}")
+        if acls is not None and sasl is None:
+            raise ValueError("acls are about users, who must log in: give sasl")
         self._tls = tls
+        self._bindings: list[Binding] = []
+        self._is_prepared = self._has_users = False
+        self._passwords: dict[str, str] = {}
         self.settings: dict[str, str] = {}
         """The settings of the brokers."""
-        self.access = OPEN
-        """How clients, and the fixture itself, reach the brokers."""
+        self.access = OPEN._replace(mechanism=sasl, username=ADMIN if sasl else "")
+        """How the fixture itself reaches the brokers."""
+        if acls is not None:
+            from .acls import parse_acls, users_of
+
+            self._bindings = parse_acls(acls)
+            users = users_of(self._bindings)
+            self.settings |= {"authorizer.class.name": AUTHORIZER, "super.users": f"User:{ADMIN}"}
+        else:
+            users = set()
+        if sasl is not None:
+            self._passwords = {
+                user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in (ADMIN, *sorted(users))
+            }
+            self.access = self.access._replace(password=self._passwords[ADMIN])
 
     @property
     def protocol(self) -> str:
         """The security protocol of the brokers' listener."""
-        return self.access.protocol
+        transport = "SSL" if self._tls else "PLAINTEXT"
+        return transport if self.access.mechanism is None else f"SASL_{transport}"
 
-    def prepare(self, directory: Path) -> None:
-        """Make what is wanted, in this directory.  Raises: BrokerFailed."""
-        if not self._tls or self.settings:
+    @property
+    def has_grants_to_make(self) -> bool:
+        """Whether `add_users_and_acls` is still to be called."""
+        return self.access.mechanism is not None and not self._has_users
+
+    def access_of(self, user: str | None) -> Access:
+        """How a user reaches the brokers; None: the one that may do everything.
+
+        Raises: ValueError for a user that no ACL names.
+        """
+        if user is None:
+            return self.access
+        if user not in self._passwords:
+            known = ", ".join(self._passwords) or "none, as there is no sasl"
+            raise ValueError(f"there is no user {user!r}: {known}; a user is whom acls name")
+        return self.access._replace(username=user, password=self._passwords[user])
+
+    def prepare(self, directory: Path, *, is_cluster: bool) -> None:
+        """Make certificates and logins, before the first start.  Raises: BrokerFailed."""
+        if self._is_prepared:
             return
+        if self._tls:
+            self._make_certificates(directory, is_cluster=is_cluster)
+        if self.access.mechanism is not None:
+            self._offer_login(self.access.mechanism, is_cluster=is_cluster)
+        self._is_prepared = True
+
+    def add_first_user(self, data_dir: Path) -> None:
+        """Write the user `admin` into the store of a broker that has not run yet."""
+        mechanism = self.access.mechanism
+        if mechanism is None or mechanism == "PLAIN" or self._has_users:
+            return
+        from odradek.broker.server import STORE_FILE
+        from odradek.secure.first_user import add_to_directory
+
+        add = add_to_directory(
+            str(data_dir), STORE_FILE, ADMIN, mechanism, self._passwords[ADMIN], replace=True
+        )
+        with ThreadPoolExecutor(1) as beside:  # a loop may be running in this thread
+            beside.submit(asyncio.run, add).result()
+
+    def add_users_and_acls(self, controller: Address, *, timeout_s: float) -> None:
+        """Have a running broker add the other users and the ACLs.  Raises: BrokerFailed."""
+        from .grants import add_acls, add_users
+
+        others = {user: word for user, word in self._passwords.items() if user != ADMIN}
+        if others and self.access.mechanism != "PLAIN":
+            add_users(controller, self.access, others, timeout_s=timeout_s)
+        if self._bindings:
+            add_acls(controller, self.access, self._bindings, timeout_s=timeout_s)
+        self._has_users = True
+
+    def _make_certificates(self, directory: Path, *, is_cluster: bool) -> None:
         from odradek.broker.settings.declaration import ConfigError
 
         try:
-            from odradek.broker.secure.authority import Authority  # only where TLS is used
+            from odradek.secure.authority import Authority
         except ConfigError as error:
             raise BrokerFailed(str(error)) from None
         now = datetime.now(UTC)
@@ -43,5 +129,19 @@ class Security:
         trusted.write_bytes(authority.pem.certificate)
         store.touch(0o600)
         store.write_bytes(broker.store)
-        self.settings = {"ssl.keystore.location": str(store)}
-        self.access = OPEN._replace(authority=str(trusted))
+        self.settings["ssl.keystore.location"] = str(store)
+        if is_cluster:
+            self.settings["ssl.truststore.location"] = str(trusted)
+        self.access = self.access._replace(authority=str(trusted))
+
+    def _offer_login(self, mechanism: str, *, is_cluster: bool) -> None:
+        """Let clients log in by this mechanism, and the brokers of a cluster with each other."""
+        options = {"username": ADMIN, "password": self._passwords[ADMIN]} if is_cluster else {}
+        if mechanism == "PLAIN":
+            options |= {f"user_{user}": word for user, word in self._passwords.items()}
+        self.settings["sasl.enabled.mechanisms"] = mechanism
+        name = f"listener.name.{self.protocol.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        self.settings[name] = jaas_text(mechanism, **options)
+        if is_cluster:
+            self.settings["inter.broker.listener.name"] = self.protocol
+            self.settings["sasl.mechanism.inter.broker.protocol"] = mechanism

@@ -1,18 +1,22 @@
-"""`Broker(tls=True)`: clients reach it with what `client_config` gives, and only with that."""
+"""`Broker(tls=…, sasl=…, acls=…)`: clients get in with what `client_config` gives, only so."""
 
 import asyncio
 import ssl
 import stat
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import KafkaError as KafkaErrors
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.client_configs import Access, client_config, jaas_text
 from odradek.testing import Broker
+from odradek.testing.connection import Connection
 
 pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
 
@@ -93,3 +97,87 @@ def test_each_client_says_a_login_in_its_own_words() -> None:
     }
     assert client_config("java", "h:1", access) == java
     assert client_config("spark", "h:1", access) == {f"kafka.{k}": v for k, v in java.items()}
+
+
+MANY = [{}, {"in_process": True}, {"brokers": 3}]
+
+
+@pytest.mark.parametrize(
+    ("sasl", "tls", "many"),
+    [
+        ("PLAIN", False, {}),
+        ("SCRAM-SHA-256", False, {"in_process": True}),
+        ("SCRAM-SHA-512", True, {"brokers": 3}),
+    ],
+)
+def test_clients_log_in(sasl: str, tls: bool, many: dict[str, Any]) -> None:
+    with Broker(sasl=sasl, tls=tls, **many) as broker:
+        producer = Producer(broker.client_config("confluent"))
+        producer.produce("orders", b"one", partition=0)
+        assert producer.flush(30) == 0
+        kafka_python = broker.client_config("kafka-python")
+        access = Access(
+            authority=kafka_python.get("ssl_cafile"),
+            mechanism=sasl,
+            username="admin",
+            password="wrong",
+        )
+        with pytest.raises(PermissionError, match="the broker refuses the login: Authentication"):
+            Connection((broker.host, broker.port), access, timeout_s=10)
+        broker.restart()
+        broker.reset()
+
+
+@pytest.mark.parametrize("many", MANY, ids=["child", "in process", "three in a child"])
+def test_users_may_do_what_acls_allow(many: dict[str, Any]) -> None:
+    acls = [
+        "User:alice write,describe topic:orders",
+        "User:bob read topic:ord*",
+        "User:bob read group:*",
+        "deny User:mallory all topic:*",
+    ]
+    with Broker(sasl="SCRAM-SHA-512", acls=acls, **many) as broker:
+        admin = AdminClient(broker.client_config("confluent"))
+        admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
+        assert delivered(broker, "alice") is None
+        assert delivered(broker, "bob") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
+        assert delivered(broker, "mallory") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
+        reading = {"group.id": "g", "auto.offset.reset": "earliest"}
+        consumer = Consumer({**broker.client_config("confluent", user="bob"), **reading})
+        consumer.subscribe(["orders"])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"from alice"
+        consumer.close()
+        broker.restart()
+        assert delivered(broker, "alice") is None
+        broker.reset()
+        with pytest.raises(ValueError, match="there is no user 'carol': admin, alice, bob"):
+            broker.client_config("confluent", user="carol")
+
+
+def delivered(broker: Broker, user: str) -> int | None:
+    """Write as a user; the code of the error, None if there is none."""
+    producer = Producer(broker.client_config("confluent", user=user))
+    codes: list[int | None] = []
+    producer.produce(
+        "orders",
+        f"from {user}".encode(),
+        on_delivery=lambda error, _: codes.append(None if error is None else error.code()),
+    )
+    assert producer.flush(30) == 0
+    return codes[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"sasl": "GSSAPI"}, "sasl='GSSAPI': one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({"acls": ["User:a read topic:b"]}, "acls are about users, who must log in: give sasl"),
+        ({"acls": ["nonsense"], "sasl": "PLAIN"}, "the ACL 'nonsense' is not like"),
+        ({"sasl": "SCRAM-SHA-512", "zookeeper": "auto"}, "with ZooKeeper sasl must be PLAIN"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Broker(**arguments)

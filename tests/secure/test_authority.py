@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.secure.authority import Authority, Issued
+from odradek.secure.authority import Authority, Issued
 
 NOW = datetime.now(UTC)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final, NamedTuple, Self
 
-from ..settings.declaration import ConfigError
+from odradek.broker.settings.declaration import ConfigError
 
 try:
     from cryptography import x509

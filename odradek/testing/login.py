@@ -1,0 +1,54 @@
+"""The login of the fixture's own connections."""
+
+import secrets
+
+from odradek.broker.sasl.client import ClientMechanism, ServerRefused
+from odradek.broker.sasl.client_plain import PlainClient
+from odradek.broker.sasl.client_scram import Password, ScramClient
+from odradek.broker.sasl.scram import MECHANISMS
+from odradek.client_configs import Access
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k17_sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from odradek.protocol.messages.k36_sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+
+from .connection import Connection
+
+HANDSHAKE_VERSION = 1
+AUTHENTICATE_VERSION = 2
+NONCE_BYTES = 20
+
+
+def log_in(connection: Connection, access: Access) -> None:
+    """Log in, if the listener wants it.  Raises: OSError, also if the broker refuses."""
+    if access.mechanism is None:
+        return
+    chosen = SaslHandshakeRequest(mechanism=access.mechanism)
+    offered = connection.ask(chosen, HANDSHAKE_VERSION, SaslHandshakeResponse)
+    if offered.error_code:
+        raise PermissionError(f"the broker does not offer {access.mechanism}")
+    client = _client(access)
+    token = client.first()
+    while not client.is_complete:
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        answer = connection.ask(request, AUTHENTICATE_VERSION, SaslAuthenticateResponse)
+        if answer.error_code:
+            reason = answer.error_message or ErrorCode(answer.error_code).name
+            raise PermissionError(f"the broker refuses the login: {reason}")
+        try:
+            token = client.step(answer.auth_bytes)
+        except ServerRefused as error:
+            raise PermissionError(f"the broker {error}") from None
+
+
+def _client(access: Access) -> ClientMechanism:
+    if access.mechanism == "PLAIN":
+        return PlainClient(access.username, access.password)
+    mechanism = MECHANISMS[access.mechanism or ""]
+    password = Password(mechanism, access.username, access.password)
+    return ScramClient(password, lambda: secrets.token_urlsafe(NONCE_BYTES))
