@@ -27,10 +27,11 @@ def ready_line(brokers: "Sequence[Broker]", data_dir: str) -> str:
 def _address(broker: "Broker") -> str:
     config = broker.config
     protocol = config.security_protocols[config.advertised_endpoints[0].name]
-    return f"{protocol}://{_bracketed(broker.host)}:{broker.port}"
+    return f"{protocol}://{bracketed(broker.host)}:{broker.port}"
 
 
-def _bracketed(host: str) -> str:
+def bracketed(host: str) -> str:
+    """The host as it stands before a port."""
     return f"[{host}]" if ":" in host else host
 
 

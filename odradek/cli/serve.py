@@ -19,7 +19,7 @@ import click
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
-from odradek.ready_line import ready_line
+from odradek.ready_line import bracketed, ready_line
 from odradek.storage.errors import StorageError
 
 from .commands import command
@@ -29,6 +29,7 @@ from .options import parse_pairs
 
 if TYPE_CHECKING:
     from odradek.broker.local_cluster import LocalCluster
+    from odradek.secure.files import SecureFiles
 
 
 @command()
@@ -45,6 +46,12 @@ if TYPE_CHECKING:
     help="Where the records are kept, on one disk or several: log.dirs.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Let clients in only by TLS and with a password. Makes both at the first start, and files "
+    "for clients, in the data directory, and prints their paths.",
+)
 @click.option(
     "--brokers",
     type=click.IntRange(1),
@@ -90,6 +97,7 @@ def serve(
     config_file: str | None,
     data_dir: str | None,
     listen: str | None,
+    secure: bool,
     brokers: int,
     zookeeper: str | None,
     broker_id: int | None,
@@ -108,7 +116,7 @@ def serve(
     set_up_logging(log_format, log_level)
     for option, name, value in (
         ("--data-dir", "log.dirs", data_dir),
-        ("--listen", "listeners", None if listen is None else f"PLAINTEXT://{listen}"),
+        ("--listen", "listeners", None if listen is None or secure else f"PLAINTEXT://{listen}"),
         ("--zookeeper", "zookeeper.connect", zookeeper),
         ("--broker-id", "broker.id", None if broker_id is None else str(broker_id)),
     ):
@@ -116,9 +124,15 @@ def serve(
             if name in overrides:
                 raise click.UsageError(f"{option} and --set {name} say the same: give one of them")
             overrides[name] = value
+    files = None
     try:
         load = partial(_load, config_file, overrides)
-        asyncio.run(_serve(load, brokers, stop_with_stdin=stop_with_stdin))
+        if secure:
+            from .secure import make_secure  # needs much that other brokers do not
+
+            files, settings = make_secure(load({}), listen)
+            overrides |= settings
+        asyncio.run(_serve(load, brokers, files, stop_with_stdin=stop_with_stdin))
     except (ConfigError, StartupError, StorageError) as error:
         raise CommandError(str(error)) from error
 
@@ -128,7 +142,11 @@ def _load(config_file: str | None, overrides: Mapping[str, str], own: Mapping[st
 
 
 async def _serve(
-    load: Callable[[Mapping[str, str]], Config], count: int, *, stop_with_stdin: bool
+    load: Callable[[Mapping[str, str]], Config],
+    count: int,
+    files: "SecureFiles | None",
+    *,
+    stop_with_stdin: bool,
 ) -> None:
     config = load({})
     config.log_warnings()
@@ -144,6 +162,11 @@ async def _serve(
             return
         try:
             click.echo(_ready_line(running))
+            if files is not None:
+                from .secure import say_files
+
+                for line in say_files(files, _addresses(running)):
+                    click.echo(line)
             # Existing objects are permanent: the collector need not scan them while requests wait.
             gc.collect()
             gc.freeze()
@@ -189,6 +212,11 @@ def _ready_line(running: "Broker | LocalCluster") -> str:
     if isinstance(running, Broker):
         return ready_line([running], running.data_dir)
     return ready_line(list(running.brokers.values()), running.directory)
+
+
+def _addresses(running: "Broker | LocalCluster") -> str:
+    brokers = [running] if isinstance(running, Broker) else running.brokers.values()
+    return ",".join(f"{bracketed(broker.host)}:{broker.port}" for broker in brokers)
 
 
 async def _failure_before(stopping: asyncio.Event, broker: "Broker | LocalCluster") -> str | None:
