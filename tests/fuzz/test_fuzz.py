@@ -99,6 +99,7 @@ def attack(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # niced, it takes long beside other tests
 def test_hostile_frames(tmp_path: Path, certificates: Certificates) -> None:
     attack(tmp_path, certificates, count=IN_TEST, seed=SEED)
 
