@@ -42,6 +42,10 @@ BY_SCRAM: Final = {
     f"listener.name.plane.{MECHANISM.name.lower()}.sasl.jaas.config": f"{SCRAM} {LOGIN};",
     "connections.max.reauth.ms": "4000",
 }
+AUTHORIZER: Final = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:broker;User:ANONYMOUS",  # anonymous are the laboratory and its clients
+}
 BY_PLAIN: Final = {
     "sasl.enabled.mechanisms": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -143,7 +147,8 @@ def migrate(lab: Cluster, *members: str, finishes: bool) -> None:
 
 @pytest.mark.timeout(600)
 def test_brokers_log_in(lab: Cluster, certificates: Certificates) -> None:
-    add_listeners(lab, certificates, "SASL_SSL", BY_SCRAM)
+    """With an authorizer, which lets them do what brokers do by their name."""
+    add_listeners(lab, certificates, "SASL_SSL", BY_SCRAM | AUTHORIZER)
     kill_and_roll(lab)
 
 

@@ -1,0 +1,137 @@
+"""Our side of a login between brokers, at Apache Kafka's broker and at ours."""
+
+import asyncio
+from collections.abc import Iterator
+from secrets import randbits
+
+import pytest
+
+from odradek.broker.config import Config
+from odradek.broker.peers.peer import Peer, PeerFailed
+from odradek.broker.peers.security import Security
+from odradek.broker.sasl import scram
+from odradek.broker.sasl.broker_credentials import make_credentials
+from odradek.broker.sasl.client import Credentials
+from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.k51_alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialUpsertion,
+)
+from tests.wire.sasl_talk import (
+    ITERATIONS,
+    LASTS_MS,
+    MECHANISMS,
+    PLAIN,
+    SALT,
+    SETTINGS,
+    USERS,
+    make_sasl_server,
+    port_of,
+)
+from tests.wire.servers import Server
+
+HOST = "127.0.0.1"
+DEADLINE_S = 30
+MODULES = {PLAIN: "plain.PlainLoginModule"}
+
+
+@pytest.fixture(
+    scope="module", params=["odradek", pytest.param("kafka-3.9", marks=pytest.mark.java)]
+)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    made = make_sasl_server(request.param, tmp_path_factory.mktemp("login"), SETTINGS)
+    try:
+        made.start()
+        asyncio.run(add_users(port_of(made, "PLAINTEXT")))
+        yield made
+    finally:
+        made.kill()
+
+
+async def add_users(port: int) -> None:
+    upsertions = [
+        ScramCredentialUpsertion(
+            name="alice",
+            mechanism=kind.number,
+            iterations=ITERATIONS,
+            salt=SALT,
+            salted_password=scram.salted_password(
+                kind, USERS["alice"], salt=SALT, iterations=ITERATIONS
+            ),
+        )
+        for kind in scram.MECHANISMS.values()
+    ]
+    peer = Peer(HOST, port, client_id="test", timeout_ms=DEADLINE_S * 1000)
+    answer = await peer.ask(AlterUserScramCredentialsRequest(upsertions=upsertions), 0)
+    assert isinstance(answer, AlterUserScramCredentialsResponse)
+    assert [result.error_code for result in answer.results] == [0]
+    peer.close()
+
+
+def credentials_of(mechanism: str, password: str) -> Credentials:
+    """As the settings of a broker say them."""
+    module = MODULES.get(mechanism, "scram.ScramLoginModule")
+    config = Config(
+        {
+            "listeners": "SASL_PLAINTEXT://h:1",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config": (
+                f"org.apache.kafka.common.security.{module} required "
+                f'username="alice" password="{password}";'
+            ),
+        }
+    )
+    given = config.listener_sasl("SASL_PLAINTEXT")
+    assert given is not None
+    return make_credentials(given, mechanism, randbits)
+
+
+def peer_of(server: Server, listener: str, mechanism: str, password: str) -> Peer:
+    security = Security("SASL_PLAINTEXT", None, credentials_of(mechanism, password))
+    return Peer(
+        HOST,
+        port_of(server, listener),
+        client_id="1",
+        timeout_ms=DEADLINE_S * 1000,
+        security=security,
+    )
+
+
+async def is_heard(peer: Peer) -> None:
+    answer = await peer.ask(MetadataRequest(topics=[]), 12)
+    assert isinstance(answer, MetadataResponse)
+    assert len(answer.brokers) == 1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_password_decides(server: Server, mechanism: str) -> None:
+    async def test() -> None:
+        peer = peer_of(server, "LOGIN", mechanism, USERS["alice"])
+        await is_heard(peer)
+        peer.close()
+        wrong = peer_of(server, "LOGIN", mechanism, "other")
+        with pytest.raises(PeerFailed, match="refuses the login of this broker as 'alice'"):
+            await is_heard(wrong)
+
+    asyncio.run(test())
+
+
+@pytest.mark.slow
+def test_a_login_is_renewed_on_its_connection(server: Server) -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        peer = peer_of(server, "AGAIN", "SCRAM-SHA-512", USERS["alice"])
+        await is_heard(peer)
+        connection = peer._connection
+        assert connection is not None
+        until_s = loop.time() + 1.3 * LASTS_MS / 1000
+        while loop.time() < until_s:
+            await is_heard(peer)
+            await asyncio.sleep(0.05)
+        assert peer._connection is connection
+        peer.close()
+
+    asyncio.run(test())
