@@ -3,6 +3,8 @@
 No part of a credential is shown.
 """
 
+from collections import Counter
+
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k50_describe_user_scram_credentials import (
     CredentialInfo,
@@ -25,8 +27,8 @@ async def handle(
             everybody = await node.scram_users.describe_all()
             results = [_result(user, found) for user, found in sorted(everybody.items())]
         else:
-            names = [user.name for user in request.users]
-            results = [await _describe(user, names, node) for user in dict.fromkeys(names)]
+            named = Counter(user.name for user in request.users)
+            results = [await _describe(user, count, node) for user, count in named.items()]
     except Refused as refused:
         return DescribeUserScramCredentialsResponse(
             error_code=refused.code, error_message=refused.message
@@ -43,8 +45,8 @@ def refuse(
     )
 
 
-async def _describe(user: str, names: list[str], node: Node) -> DescribeUserScramCredentialsResult:
-    if names.count(user) > 1 and user:
+async def _describe(user: str, count: int, node: Node) -> DescribeUserScramCredentialsResult:
+    if count > 1 and user:
         return _failed(
             user,
             ErrorCode.DUPLICATE_RESOURCE,
