@@ -17,11 +17,12 @@ from ..core.acls.filters import Filter
 from ..core.acls.terms import Operation, Pattern, PatternType, Permission, ResourceType
 from ..net.call import Call
 from ..node import Node
+from ..slices import Slices
 
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
-def handle(request: DescribeAclsRequest, call: Call, node: Node) -> DescribeAclsResponse:
+async def handle(request: DescribeAclsRequest, call: Call, node: Node) -> DescribeAclsResponse:
     """Match each ACL."""
     if node.acls is None:
         return DescribeAclsResponse(
@@ -41,7 +42,9 @@ def handle(request: DescribeAclsRequest, call: Call, node: Node) -> DescribeAcls
             error_code=ErrorCode.INVALID_REQUEST, error_message="the filter has unknown elements"
         )
     found: dict[Pattern, DescribeAclsResource] = {}
-    for binding in node.acls.authorizer.index:
+    slices = Slices(node.clock)
+    for binding in list(node.acls.authorizer.index):
+        await slices.step()
         if not asked.matches(binding):
             continue
         pattern, entry = binding

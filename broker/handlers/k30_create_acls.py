@@ -1,6 +1,5 @@
 """CreateAcls 0-3: add ACLs; those of one resource pattern are added all or none."""
 
-import asyncio
 from collections import defaultdict
 from typing import Final
 
@@ -13,6 +12,7 @@ from odradek.protocol.messages.k30_create_acls import (
 )
 
 from ..administration.acls import Acls, check_new
+from ..cluster.store_calls import map_concurrently
 from ..core.acls.terms import (
     Binding,
     Entry,
@@ -24,6 +24,7 @@ from ..core.acls.terms import (
 )
 from ..net.call import Call
 from ..node import Node
+from ..slices import Slices
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
@@ -35,7 +36,9 @@ async def handle(request: CreateAclsRequest, call: Call, node: Node) -> CreateAc
         return refuse(request, call.version, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     results = [AclCreationResult(error_message=None) for _ in request.creations]
     new: defaultdict[Pattern, list[tuple[Entry, AclCreationResult]]] = defaultdict(list)
+    slices = Slices(node.clock)
     for asked, result in zip(request.creations, results, strict=True):
+        await slices.step()
         binding = _binding(asked)
         try:
             check_new(binding)
@@ -43,7 +46,7 @@ async def handle(request: CreateAclsRequest, call: Call, node: Node) -> CreateAc
             result.error_code, result.error_message = refused.code, refused.message
         else:
             new[binding.pattern].append((binding.entry, result))
-    await asyncio.gather(*(_add(acls, pattern, those) for pattern, those in new.items()))
+    await map_concurrently(lambda each: _add(acls, *each), list(new.items()))
     return CreateAclsResponse(results=results)
 
 

@@ -4,7 +4,6 @@ An ACL that several filters match is listed for the first of them. What other br
 found if this broker has been notified, or if a filter names the resource pattern.
 """
 
-import asyncio
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -17,10 +16,12 @@ from odradek.protocol.messages.k31_delete_acls import (
 )
 
 from ..administration.acls import Acls
+from ..cluster.store_calls import map_concurrently
 from ..core.acls.filters import Filter
 from ..core.acls.terms import Entry, Operation, Pattern, PatternType, Permission, ResourceType
 from ..net.call import Call
 from ..node import Node
+from ..slices import Slices
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 FILTERS_MAX: Final = 1_000
@@ -47,12 +48,14 @@ async def handle(request: DeleteAclsRequest, call: Call, node: Node) -> DeleteAc
             filters.append((asked, result))
     patterns = set(acls.authorizer.index.entries)
     patterns.update(pattern for asked, _ in filters for pattern in asked.exact_patterns())
-    removals = []
+    matched: list[tuple[Pattern, Filters]] = []
+    slices = Slices(node.clock)
     for pattern in patterns:
+        await slices.step()
         matching = [each for each in filters if each[0].matches_pattern(pattern)]
         if matching:
-            removals.append(_remove(acls, pattern, matching))
-    await asyncio.gather(*removals)
+            matched.append((pattern, matching))
+    await map_concurrently(lambda each: _remove(acls, *each), matched)
     return DeleteAclsResponse(filter_results=results)
 
 
