@@ -74,6 +74,10 @@ def there(tmp_path: Path) -> tuple[str, str]:
             ],
         ),
         (
+            (*ALICE, "--topic", "or", "--cluster", *PREFIXED, "--operation", "Alter"),
+            ["alice may Alter Topic prefix or", "alice may Alter Cluster kafka-cluster"],
+        ),
+        (
             (*ALICE, "--user-principal", "User:bob", "--operation", "CreateTokens"),
             ["alice may CreateTokens User User:bob"],
         ),

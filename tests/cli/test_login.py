@@ -80,3 +80,13 @@ def test_why_it_is_not(answers: list[bytes], expected: str) -> None:
     with listening(broker(*answers)) as address, pytest.raises(CommandError) as refused:
         check_reachable(parse_bootstrap_servers(address), tls=None, timeout_s=10, login=PROPERTIES)
     assert refused.value.message == f"{address} {expected}"
+
+
+def test_a_connection_that_is_reset() -> None:
+    def talk(connection: socket.socket) -> None:
+        broker(ACCEPTED)(connection)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with listening(talk) as address, pytest.raises(CommandError) as refused:
+        check_reachable(parse_bootstrap_servers(address), tls=None, timeout_s=10, login=PROPERTIES)
+    assert refused.value.message == f"{address} hangs up during the login"
