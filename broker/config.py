@@ -131,7 +131,29 @@ class Config(BrokerSettings):
             static = DEFAULTS_WITH_ZOOKEEPER | static
         self._use(Layers({}, {}, static))
         warnings += self._settings_of_no_listener(static)
+        warnings += self._open_listeners()
         self.warnings = tuple(warnings)
+
+    def _open_listeners(self) -> list[str]:
+        """A warning for the listeners on which a stranger could do everything."""
+        if self.authorizer_class_name:
+            return []
+        found = [
+            str(end)
+            for end in self.listener_endpoints
+            if not end.is_loopback and self._lets_in_everyone(end.name)
+        ]
+        if not found:
+            return []
+        return [
+            f"everyone who reaches {' or '.join(found)} can read, write and delete: set a listener "
+            "with SASL, ssl.client.auth=required or authorizer.class.name, or listen on 127.0.0.1"
+        ]
+
+    def _lets_in_everyone(self, listener_name: str) -> bool:
+        tls = self.listener_tls(listener_name)
+        has_certificates = tls is not None and tls["ssl.client.auth"] == "required"
+        return not self.has_sasl(listener_name) and not has_certificates
 
     def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
         """A warning for each setting of a listener that does not exist, or has no TLS or SASL."""

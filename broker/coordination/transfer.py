@@ -249,7 +249,7 @@ def _without_effect(taken: Nodes) -> list[str]:
         sentences.append(f"{tokens} delegation tokens are kept but cannot be used with Odradek")
     if users:
         sentences.append(
-            "SCRAM credentials are kept but not used, Odradek lets everybody in: " + named(users)
+            "SCRAM credentials are kept, and used only on listeners with SASL: " + named(users)
         )
     return sentences
 

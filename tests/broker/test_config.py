@@ -230,3 +230,25 @@ def test_settings_of_groups() -> None:
     assert config.offsets_topic_segment_bytes == 1000
     assert config.group_coordinator_rebalance_protocols == ("classic", "consumer")
     assert Config().group_settings == GroupSettings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "listeners"),
+    [
+        ({}, None),
+        ({"listeners": "PLAINTEXT://localhost:1,OTHER://[::1]:2"}, None),
+        ({"listeners": "PLAINTEXT://:9092", "advertised.listeners": "PLAINTEXT://h:1"}, "://:9092"),
+        ({"listeners": "PLAINTEXT://h:1,SSL://h:2"}, "PLAINTEXT://h:1 or SSL://h:2"),
+        ({"listeners": "SSL://h:2", "ssl.client.auth": "required"}, None),
+        ({"listeners": "SASL_PLAINTEXT://h:2"}, None),
+        ({"listeners": "PLAINTEXT://h:1", "authorizer.class.name": AUTHORIZER}, None),
+    ],
+)
+def test_a_listener_that_lets_in_everyone_is_warned_about(
+    settings: dict[str, str], listeners: str | None
+) -> None:
+    if "OTHER" in settings.get("listeners", ""):
+        settings = {**settings, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:SSL"}
+    warnings = [line for line in Config(settings).warnings if line.startswith("everyone who")]
+    assert len(warnings) == (listeners is not None)
+    assert (listeners or "") in "".join(warnings)

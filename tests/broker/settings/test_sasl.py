@@ -6,7 +6,7 @@ from odradek.broker.config import Config, ConfigError
 from odradek.broker.settings.sasl import sasl_listener_setting
 
 LISTENERS = {
-    "listeners": "IN://h:1,OUT.SIDE://h:2,PLAINTEXT://h:3",
+    "listeners": "IN://h:1,OUT.SIDE://h:2,PLAINTEXT://localhost:3",
     "listener.security.protocol.map": "IN:SASL_PLAINTEXT,OUT.SIDE:SASL_SSL,PLAINTEXT:PLAINTEXT",
     "sasl.enabled.mechanisms": "PLAIN",
 }
