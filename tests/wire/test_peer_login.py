@@ -48,7 +48,7 @@ def server(
         asyncio.run(add_users(port_of(made, "PLAINTEXT")))
         yield made
     finally:
-        made.kill()
+        made.close()
 
 
 async def add_users(port: int) -> None:
