@@ -140,16 +140,27 @@ class Acls:
 
     async def _follow(self, parent: str) -> None:
         """Read the patterns of new notifications again; delete old notifications, as Kafka does."""
-        names = await self._session.children(parent, self._on_change)
-        numbered = sorted(_numbered(names))
+        numbered = sorted(_numbered(await self._names(parent)))
         handled = self._handled.get(parent, -1)
+        if numbered and numbered[-1][0] < handled:  # the parent is a new one, which counts from 0
+            handled = -1
         paths = [f"{parent}/{name}" for number, name in numbered if number > handled]
         told = await map_concurrently(self._told, paths)
         patterns = {pattern for pattern in told if pattern is not None}
         await map_concurrently(self._read_again, list(patterns))
-        if numbered:
-            self._handled[parent] = numbered[-1][0]
+        self._handled[parent] = numbered[-1][0] if numbered else -1
         await self._purge([f"{parent}/{name}" for _, name in numbered])
+
+    async def _names(self, parent: str) -> list[str]:
+        """The notifications, which are watched; if somebody has deleted their parent, a new one."""
+        try:
+            return await self._session.children(parent, self._on_change)
+        except NoNode:
+            logger.warning("a znode is missing, and made again path=%s", parent)
+            self._is_stale = True  # notifications may have been deleted unread
+            self._changed.set()
+            await make_path(self._session, parent)
+            return []
 
     async def _told(self, path: str) -> Pattern | None:
         """The pattern of a notification; None if it was deleted, because it is old."""

@@ -180,8 +180,7 @@ class DynamicConfigs:
         self._changed.set()
 
     async def _handle_notifications(self) -> None:
-        names = await self._session.children(znodes.CONFIG_CHANGES, self._on_changes_event)
-        notifications = _numbered(names)
+        notifications = _numbered(await self._names())
         applied: set[str] = set()
         for number, path in notifications:
             if number > self._handled:
@@ -189,6 +188,19 @@ class DynamicConfigs:
                 self._handled = number
                 self._wake_waiters()
         await self._purge([path for _, path in notifications])
+
+    async def _names(self) -> list[str]:
+        """The notifications, which are watched; if somebody has deleted their parent, a new one."""
+        try:
+            return await self._session.children(znodes.CONFIG_CHANGES, self._on_changes_event)
+        except NoNode:
+            logger.warning("a znode is missing, and made again path=%s", znodes.CONFIG_CHANGES)
+            self._is_stale = True  # notifications may have been deleted unread
+            self._changed.set()
+            self._handled = -1  # the numbers begin anew
+            self._wake_waiters(all_of_them=True)  # nothing else would
+            await make_path(self._session, znodes.CONFIG_CHANGES)
+            return []
 
     async def _handle_notification(self, path: str, applied: set[str]) -> None:
         """`applied` are entities whose settings were read after this notification was created."""
@@ -372,10 +384,10 @@ class DynamicConfigs:
             self._waiters.append((number, handled))
             await handled
 
-    def _wake_waiters(self) -> None:
+    def _wake_waiters(self, *, all_of_them: bool = False) -> None:
         waiters, self._waiters = self._waiters, []
         for number, handled in waiters:
-            if number > self._handled:
+            if number > self._handled and not all_of_them:
                 self._waiters.append((number, handled))
             elif not handled.done():
                 handled.set_result(None)

@@ -205,6 +205,40 @@ def test_nodes_that_were_deleted_are_made_again() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("parent", acl_znodes.CHANGES)
+def test_changes_are_followed_although_somebody_deletes_their_parent(parent: str) -> None:
+    is_literal = parent == acl_znodes.LITERAL_CHANGES
+    one, other = (ORDERS, Pattern(TOPIC, "bills")) if is_literal else (IDS, IDS._replace(name="t"))
+
+    async def test(w: World) -> None:
+        changing, following = await w.broker(), await w.broker()
+        await changing.add(one, [READ])
+        await knows(following, one, READ)
+        for name in await w.session.children(parent):
+            await w.session.delete(f"{parent}/{name}")
+        await w.session.delete(parent)
+        await changing.add(other, [READ])  # as number 0 once more
+        await knows(following, other, READ)
+        await changing.remove(one, lambda entry: True)
+        await knows(following, one)
+        assert not any(task.done() for task in w.tasks)
+
+    run(test)
+
+
+def test_a_parent_that_counts_anew() -> None:
+    async def test(w: World) -> None:
+        changing, following = await w.broker(), await w.broker()
+        for entries in ([READ], [WRITE]):
+            await changing.add(ORDERS, entries)
+        await knows(following, ORDERS, READ, WRITE)
+        following._handled[acl_znodes.LITERAL_CHANGES] = 1000  # of an earlier parent
+        await changing.remove(ORDERS, lambda entry: entry == READ)
+        await knows(following, ORDERS, WRITE)
+
+    run(test)
+
+
 @pytest.mark.parametrize("name", ["bad\n", "..", "x" * (1 << 20)])
 def test_names_that_the_store_cannot_keep(name: str) -> None:
     async def test(w: World) -> None:

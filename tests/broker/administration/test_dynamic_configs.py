@@ -398,6 +398,23 @@ async def test_settings_that_cannot_be_used_together_are_left_out(
 
 
 @on_broker(both=False)
+async def test_changes_are_followed_although_somebody_deletes_their_parent(
+    broker: RunningBroker,
+) -> None:
+    client, session = await broker.client(), broker.session
+    await client.create_topic("t")
+    for size in ("500", "600"):
+        await change(client, TOPIC, "t", max_message_bytes=size)
+    for name in await session.children(znodes.CONFIG_CHANGES):
+        await session.delete(f"{znodes.CONFIG_CHANGES}/{name}")
+    await session.delete(znodes.CONFIG_CHANGES)
+    await change(client, TOPIC, "t", max_message_bytes="700")
+    assert await produced(client, "t", 600) == 0
+    await change(client, TOPIC, "t", max_message_bytes="500")
+    assert await produced(client, "t", 600) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@on_broker(both=False)
 async def test_old_notifications_are_purged(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")
