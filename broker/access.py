@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
+from .core.acls.hosts import host_in_acls
 from .core.acls.terms import CLUSTER_NAME, Operation, ResourceType
 from .handlers import Answer, Api, Need
 from .net.call import Call, Client
@@ -66,7 +67,7 @@ def answer_with_rights(
         acls.authorizer,
         acls.audit,
         principal=str(client.principal),
-        host=client.host,
+        host=host_in_acls(client.host),
         api_name=api.name,
     )
     answer = refusal(api, request, call, node)

@@ -366,6 +366,19 @@ def test_acls_survive_a_restart_and_are_not_left_without_effect(tmp_path: Path) 
     asyncio.run(main())
 
 
+@on_broker(AUTHORIZER, both=False)
+async def test_ipv6_addresses_are_written_as_by_java(broker: RunningBroker) -> None:
+    _, alice = await with_topic(broker)
+    assert broker.node.acls is not None
+    for connection in broker.connections._open:
+        connection.host = "::1"
+    for host, is_allowed in (("::1", False), ("0:0:0:0:0:0:0:1", True)):
+        entry = Entry(ALICE, Permission.ALLOW, READ, host)
+        await broker.node.acls.add(Pattern(TOPIC, "t"), [entry])
+        code = (await alice.fetch("t")).error_code
+        assert code == (0 if is_allowed else NO_TOPIC_RIGHT), host
+
+
 # The audit log.
 
 

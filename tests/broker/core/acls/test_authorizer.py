@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.core.acls.authorizer import DECISIONS_MAX, HOLDERS_MAX, Authorizer
+from odradek.broker.core.acls.hosts import host_in_acls
 from odradek.broker.core.acls.terms import (
     EVERYBODY,
     WILDCARD,
@@ -183,3 +184,17 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(vars(authorizer)["_decisions"]) <= HOLDERS_MAX
     assert 0 < len(alice._known) <= DECISIONS_MAX
     assert all(len(name) < 10_000 for _, _, name in alice._known)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("", ""),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a:0:0:1", "2001:db8:0:0:a:0:0:1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_addresses_are_written_as_by_java(address: str, host: str) -> None:
+    assert host_in_acls(address) == host
