@@ -34,6 +34,7 @@ def handle(
     request: WriteTxnMarkersRequest, call: Call, node: Node
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
     """Append the markers that can be appended."""
+    call.usage = None  # exempt from quotas, as in Kafka, unless the client had no right
     response = WriteTxnMarkersResponse(markers=[])
     pending: list[Appended] = []
     for marker in request.markers:

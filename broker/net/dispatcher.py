@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 CONTROLLED_SHUTDOWN_KEY: Final = 7
-WRITE_TXN_MARKERS_KEY: Final = 27
 HEADER_WITHOUT_CLIENT_BYTES: Final = 8  # of request version 0 only
 PARKED_PRODUCES_MAX: Final = 64
 # The size of their requests. Only a result for each partition is kept, but for a request of many
@@ -317,8 +316,7 @@ class Dispatcher:
     def _is_exempt(api: Api, answer: Answer) -> bool:
         """Whether it is a request of a broker: not, if the client had no right to send it."""
         code = getattr(answer, "error_code", ErrorCode.NONE)
-        is_of_brokers = api.need is Need.BROKER or api.key == WRITE_TXN_MARKERS_KEY
-        return is_of_brokers and code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return api.need is Need.BROKER and code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     def _throttle(self, api: Api, call: Call, response: Message | None) -> None:
         """Settle what a request has used; if it is too much, tell the client and mute it."""

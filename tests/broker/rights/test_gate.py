@@ -44,7 +44,8 @@ from tests.support.messages import batch_of, fetch_request, produce_request
 from ..group_requests import consumer_heartbeat
 from ..requests import metadata, read_acl
 from ..running import RunningBroker, make_broker, on_broker, running
-from ..transaction_requests import produce_in_transaction
+from ..test_every_version import codes_in
+from ..transaction_requests import produce_in_transaction, write_markers
 
 CLASS = "kafka.security.authorizer.AclAuthorizer"
 AUTHORIZER = {"authorizer.class.name": CLASS, "super.users": "User:admin"}
@@ -377,6 +378,22 @@ async def test_ipv6_addresses_are_written_as_by_java(broker: RunningBroker) -> N
         await broker.node.acls.add(Pattern(TOPIC, "t"), [entry])
         code = (await alice.fetch("t")).error_code
         assert code == (0 if is_allowed else NO_TOPIC_RIGHT), host
+
+
+@on_broker(AUTHORIZER, both=False)
+async def test_who_may_not_write_markers_is_throttled(broker: RunningBroker) -> None:
+    broker.node.quotas.change({"user": None}, {"request_percentage": 0.0})
+    alice, admin = await client_of(broker, "alice"), await client_of(broker, "admin")
+    request = write_markers((0, 0), "t", 0)
+    (code,) = set(codes_in(await alice.ask(request, 1)))
+    assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    await admin.ask(request, 1)
+    muted = {
+        connection.principal.name
+        for connection in broker.connections._open
+        if connection.dispatcher.parked
+    }
+    assert muted == {"alice"}
 
 
 # The audit log.
