@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from odradek.broker.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
+from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
 
 from .commands import group
 from .doors import Door, door_options
@@ -18,7 +19,6 @@ from .tables import show_json, show_table
 from .user_credentials import Secret, users_behind
 
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
-SALT_BYTES: Final = 24
 _KAFKAS: Final = re.compile(
     r"(?P<mechanism>SCRAM-SHA-[0-9]+)=\[(?:iterations=(?P<iterations>[0-9]{1,9}),)?"
     r"password=(?P<password>[^\]]+)\]"
@@ -153,7 +153,7 @@ def _as_kafka_writes_it(text: str) -> Secret:
 
 
 def _salt() -> bytes:
-    return secrets.token_bytes(SALT_BYTES)
+    return salt_of(secrets.randbits(NONCE_BITS))
 
 
 def _named(mechanisms: Sequence[str]) -> str:

@@ -16,10 +16,10 @@ from odradek.broker.member.membership import make_path
 from odradek.broker.runtime import Runtime
 from odradek.broker.sasl.credentials import credentials_in, encode_credential
 from odradek.broker.sasl.scram import ITERATIONS_MIN, MECHANISMS, credential, salted_password
+from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
 
 LOCK_FILE: Final = ".lock"
 _USERS: Final = "/config/users"
-_SALT_BYTES: Final = 24
 _SESSION_TIMEOUT_MS: Final = 10_000
 
 
@@ -79,6 +79,6 @@ async def _read(session: Session, name: str) -> tuple[dict[str, str], int]:
 
 
 def _credential(name: str, password: str) -> str:
-    mechanism, salt = MECHANISMS[name], secrets.token_bytes(_SALT_BYTES)
+    mechanism, salt = MECHANISMS[name], salt_of(secrets.randbits(NONCE_BITS))
     salted = salted_password(mechanism, password, salt=salt, iterations=ITERATIONS_MIN)
     return encode_credential(credential(mechanism, salted, salt=salt, iterations=ITERATIONS_MIN))

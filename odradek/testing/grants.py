@@ -6,6 +6,7 @@ from typing import Final
 
 from odradek.broker.core.acls.terms import Binding
 from odradek.broker.sasl.scram import ITERATIONS_MIN, MECHANISMS, salted_password
+from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
 from odradek.client_configs import Access
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k30_create_acls import (
@@ -25,7 +26,6 @@ from .ready import Address
 
 ALTER_USERS_VERSION: Final = 0
 CREATE_ACLS_VERSION: Final = 3
-SALT_BYTES: Final = 24
 
 
 def add_users(
@@ -35,7 +35,7 @@ def add_users(
     mechanism = MECHANISMS[access.mechanism or ""]
     upsertions = []
     for user, password in passwords.items():
-        salt = secrets.token_bytes(SALT_BYTES)
+        salt = salt_of(secrets.randbits(NONCE_BITS))
         salted = salted_password(mechanism, password, salt=salt, iterations=ITERATIONS_MIN)
         upsertions.append(
             ScramCredentialUpsertion(

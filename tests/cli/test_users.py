@@ -4,6 +4,7 @@ tests/cli/test_secure_brokers.py has the other two places: ZooKeeper and a runni
 """
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,7 @@ def test_what_is_stored(there: tuple[str, str]) -> None:
     journal.close()
     text = decode_config(nodes["/config/users/alice"].data)["SCRAM-SHA-256"]
     found = decode_credential(text, SHA_256.size_bytes)
+    assert re.fullmatch(rb"[0-9a-z]{15,26}", found.salt), "as that of users that do not exist"
     salted = salted_password(SHA_256, PASSWORD, salt=found.salt, iterations=4096)
     assert found == credential(SHA_256, salted, salt=found.salt, iterations=4096)
     assert b"hunter2" not in store.read_bytes()
