@@ -30,7 +30,7 @@ def make_secure(given: Config, listen: str | None) -> tuple[SecureFiles, dict[st
     if given.zookeeper_connect is not None:
         raise ConfigError(
             "--secure is for brokers of one process: with zookeeper.connect, make certificates and "
-            "users for all brokers, see docs/security.md"
+            "users for all brokers, see docs/clusters.md"
         )
     files = SecureFiles(given.data_dir)
     settings = {
