@@ -209,6 +209,9 @@ def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, kind: _Kind) -> 
 
 
 def _read(path: str, shown: str) -> bytes:
+    # An admin client may name any path, and whoever opens a pipe waits for somebody to write.
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError(f"{shown} cannot be read: it is not a file")
     try:
         with open(path, "rb") as file:
             data = file.read(STORE_BYTES_MAX + 1)

@@ -1,5 +1,6 @@
 """The TLS of a listener: what its settings make, and what they are refused for."""
 
+import os
 import ssl
 import tempfile
 from pathlib import Path
@@ -215,6 +216,15 @@ def test_a_store_is_told_by_its_content(content: bytes, words: str, tmp_path: Pa
     told = refusal({"ssl.keystore.location": str(store), "ssl.keystore.type": "PEM"})
     assert f"ssl.keystore.location={store}" in told
     assert words in told
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "ssl.truststore.location"])
+def test_nobody_waits_for_a_pipe(name: str, keystore: dict[str, str], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert (
+        refusal({**keystore, name: str(pipe)}) == f"{name}={pipe} cannot be read: it is not a file"
+    )
 
 
 def test_the_suites_of_tls_1_2_can_be_chosen(keystore: dict[str, str]) -> None:
