@@ -118,7 +118,7 @@ def _alternative(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host if host.isascii() else host.encode("idna").decode())
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

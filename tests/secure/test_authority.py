@@ -42,6 +42,11 @@ def test_a_certificate_is_good_for_its_hosts(host: str, tmp_path: Path) -> None:
         handshake(issued, Authority.make("ours", NOW).pem.certificate, host, tmp_path)
 
 
+def test_a_host_may_have_a_name_of_any_letters() -> None:
+    issued = Authority.make("ours", NOW).issue("broker", ["bücher.example"], NOW)
+    assert b"xn--bcher-kva.example" in ssl.PEM_cert_to_DER_cert(issued.certificate.decode())
+
+
 def test_a_stored_authority_goes_on_issuing(tmp_path: Path) -> None:
     stored = Authority.make("ours", NOW).pem
     issued = Authority.load(stored).issue("broker", ["localhost"], NOW)
