@@ -136,7 +136,7 @@ class Config(BrokerSettings):
 
     def _open_listeners(self) -> list[str]:
         """A warning for the listeners on which a stranger could do everything."""
-        if self.authorizer_class_name:
+        if self.authorizer_class_name and not self.allow_everyone_if_no_acl_found:
             return []
         found = [
             str(end)
@@ -145,8 +145,14 @@ class Config(BrokerSettings):
         ]
         if not found:
             return []
+        where = " or ".join(found)
+        if self.authorizer_class_name:
+            return [
+                f"everyone who reaches {where} can do everything with what no ACL is about, and add "
+                "and remove ACLs if none is about the cluster: see allow.everyone.if.no.acl.found"
+            ]
         return [
-            f"everyone who reaches {' or '.join(found)} can read, write and delete: set a listener "
+            f"everyone who reaches {where} can read, write and delete: set a listener "
             "with SASL, ssl.client.auth=required or authorizer.class.name, or listen on 127.0.0.1"
         ]
 

@@ -49,7 +49,8 @@ class AuthorizationSettings:
         "allow.everyone.if.no.acl.found",
         BOOLEAN,
         False,
-        "Allow everything on resources that no ACL is about.",
+        "Allow everything on resources that no ACL is about. If none is about the cluster, "
+        "everybody may change ACLs, too.",
     )
     odradek_acls_ignore = Setting(
         "odradek.acls.ignore",

@@ -242,6 +242,14 @@ def test_settings_of_groups() -> None:
         ({"listeners": "SSL://h:2", "ssl.client.auth": "required"}, None),
         ({"listeners": "SASL_PLAINTEXT://h:2"}, None),
         ({"listeners": "PLAINTEXT://h:1", "authorizer.class.name": AUTHORIZER}, None),
+        (
+            {
+                "listeners": "PLAINTEXT://h:1",
+                "authorizer.class.name": AUTHORIZER,
+                "allow.everyone.if.no.acl.found": "true",
+            },
+            "PLAINTEXT://h:1 can do everything with what no ACL is about",
+        ),
     ],
 )
 def test_a_listener_that_lets_in_everyone_is_warned_about(

@@ -171,6 +171,13 @@ async def test_everyone_may_use_what_no_acl_is_about(broker: RunningBroker) -> N
     await allow(broker, READ, TOPIC, "t", user="User:bob")
     assert (await alice.produce("t", batch_of(b"v"))).error_code == NO_TOPIC_RIGHT
     assert (await alice.produce("u", batch_of(b"v"))).error_code == 0
+    ask_for_acls = DescribeAclsRequest(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
+    assert (await alice.ask(ask_for_acls, 3)).error_code == 0, "none is about the cluster"
+    await allow(broker, DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, user="User:bob")
+    refused = await alice.ask(ask_for_acls, 3)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 # What Kafka has only in KRaft mode.
