@@ -148,8 +148,9 @@ class Config(BrokerSettings):
         where = " or ".join(found)
         if self.authorizer_class_name:
             return [
-                f"everyone who reaches {where} can do everything with what no ACL is about, and add "
-                "and remove ACLs if none is about the cluster: see allow.everyone.if.no.acl.found"
+                f"everyone who reaches {where} can do everything with what no ACL is about, and "
+                "add and remove ACLs if none is about the cluster: see "
+                "allow.everyone.if.no.acl.found"
             ]
         return [
             f"everyone who reaches {where} can read, write and delete: set a listener "
