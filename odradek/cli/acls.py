@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 import click
@@ -177,28 +178,9 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
         " demand.",
     )
     @functools.wraps(command)
-    def with_access(
-        allowed: tuple[str, ...],
-        denied: tuple[str, ...],
-        allowed_hosts: tuple[str, ...],
-        denied_hosts: tuple[str, ...],
-        operations: tuple[Operation, ...],
-        producer: bool,
-        consumer: bool,
-        idempotent: bool,
-        **rest: Any,
-    ) -> None:
-        access = Access(
-            allowed,
-            denied,
-            allowed_hosts,
-            denied_hosts,
-            operations,
-            producer=producer,
-            consumer=consumer,
-            idempotent=idempotent,
-        )
-        command(access=access, **rest)
+    def with_access(**given: Any) -> None:
+        access = Access(**{each.name: given.pop(each.name) for each in fields(Access)})
+        command(access=access, **given)
 
     return with_access
 

@@ -32,7 +32,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     ],
     "configs describe": ["--topic orders --all"],
     "configs alter": ["--topic orders --set max.message.bytes=4194304 --delete segment.bytes"],
-    "users list": ["", "alice --json"],
+    "users list": ["alice --json", "--data-dir data"],
     "users add": [
         "alice -b localhost:9092 -F admin.properties",
         "broker --data-dir data --password-file secret.txt",

@@ -116,7 +116,8 @@ def test_wheel_ships_the_package_and_nothing_else(wheel: Path) -> None:
         "pyspark_odradek.py",
     }
     shipped = [f"odradek/{path}" for room in ROOMS for path in modules(ROOT / room)]
-    own = [f"odradek/{path}" for folder in ("cli", "testing") for path in modules(ODRADEK / folder)]
+    folders = ("cli", "secure", "testing")
+    own = [f"odradek/{path}" for folder in folders for path in modules(ODRADEK / folder)]
     tops = [f"odradek/{path.name}" for path in ODRADEK.glob("*.py")]
     assert sorted(name for name in names if name.startswith("odradek/")) == sorted(
         [*shipped, *own, *tops, "odradek/py.typed", "odradek/pipeline/rollup-example.yaml"]

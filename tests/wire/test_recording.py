@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.wire import comparing, test_against_kafka, test_groups_against_kafka
+from tests.wire import (
+    comparing,
+    test_against_kafka,
+    test_groups_against_kafka,
+    test_sasl_against_kafka,
+)
 from tests.wire import test_transactions_against_kafka as transactions
 from tests.wire import test_transactions_version_2_against_kafka as version_2
 from tests.wire.compactions import RECORDINGS as COMPACTIONS
@@ -59,6 +64,7 @@ def test_no_recording_is_left_over() -> None:
         *test_groups_against_kafka.HELD,
         *transactions.HELD,
         *version_2.HELD,
+        *test_sasl_against_kafka.HELD,
     )
     held = {suite.path(each) for suite, conversations in pairs for each in conversations}
     assert set(RECORDINGS.rglob("*.json")) == held

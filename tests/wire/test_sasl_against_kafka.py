@@ -22,6 +22,7 @@ SASL: Final = Suite(
     waiting=WAITING,
     make=make_sasl_server,
 )
+HELD: Final = ((SASL, CONVERSATIONS),)
 
 
 @pytest.fixture(scope="module", params=SIDES)
