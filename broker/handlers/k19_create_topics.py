@@ -64,8 +64,11 @@ async def guarded(
     request: CreateTopicsRequest, call: Call, node: Node, rights: Rights
 ) -> CreateTopicsResponse:
     """Create the topics that the client may create, and show the configs that it may describe."""
-    if not node.controller.is_active:
-        return await handle(request, call, node)
+    try:
+        node.controller.require_active()
+    except Refused as inactive:  # without `handle`: this broker may be elected while that pauses
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreateTopicsResponse(topics=[_refused(name, inactive) for name in names])
     may_create_all = rights.cluster(Operation.CREATE, quietly=True)
     named = Counter(topic.name for topic in request.topics)
     request.topics, refused = split(

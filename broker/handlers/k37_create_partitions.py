@@ -43,8 +43,17 @@ async def guarded(
     request: CreatePartitionsRequest, call: Call, node: Node, rights: Rights
 ) -> CreatePartitionsResponse:
     """Extend the topics that the client may alter."""
-    if not node.controller.is_active:
-        return await handle(request, call, node)
+    try:
+        node.controller.require_active()
+    except Refused as inactive:  # without `handle`: this broker may be elected while that waits
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(
+                    name=name, error_code=inactive.code, error_message=inactive.message
+                )
+                for name in dict.fromkeys(topic.name for topic in request.topics)
+            ]
+        )
     request.topics, refused = split(
         request.topics, lambda topic: rights.topic(Operation.ALTER, topic.name)
     )

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from odradek.broker.cluster.controller import ClusterController
 from odradek.broker.core.acls.terms import (
     CLUSTER_NAME,
     Entry,
@@ -18,11 +19,12 @@ from odradek.broker.core.acls.terms import (
 )
 from odradek.broker.net.call import Principal
 from odradek.broker.server import StartupError
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k01_fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
+from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.k30_create_acls import CreateAclsRequest
 from odradek.protocol.messages.k31_delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -37,12 +39,13 @@ from odradek.protocol.messages.k20002_describe_log_ends import DescribeLogEndsRe
 from odradek.protocol.messages.k20003_describe_transaction_journal import (
     DescribeTransactionJournalRequest,
 )
+from odradek.protocol.schema import Message
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.messages import batch_of, fetch_request, produce_request
+from tests.support.messages import batch_of, creatable, fetch_request, produce_request
 
 from ..group_requests import consumer_heartbeat
-from ..requests import metadata, read_acl
+from ..requests import create_partitions, metadata, read_acl
 from ..running import RunningBroker, make_broker, on_broker, running
 from ..test_every_version import codes_in
 from ..transaction_requests import produce_in_transaction, write_markers
@@ -401,6 +404,51 @@ async def test_who_may_not_write_markers_is_throttled(broker: RunningBroker) -> 
         if connection.dispatcher.parked
     }
     assert muted == {"alice"}
+
+
+class Elected:
+    """A controller that begins its term just after it was first asked whether it has one."""
+
+    def __init__(self, controller: ClusterController) -> None:
+        self._controller = controller
+        self._was_asked = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._controller, name)
+
+    def _has_begun(self) -> bool:
+        has_begun, self._was_asked = self._was_asked, True
+        return has_begun
+
+    @property
+    def is_active(self) -> bool:
+        return self._has_begun()
+
+    def require_active(self) -> None:
+        if not self._has_begun():
+            raise Refused(ErrorCode.NOT_CONTROLLER)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (CreateTopicsRequest(topics=[creatable("new")]), 5),
+        (create_partitions("t", 9), 1),
+    ],
+)
+@on_broker(AUTHORIZER, both=False)
+async def test_who_asks_during_an_election_gets_no_rights_by_it(
+    broker: RunningBroker, request_: Message, version: int
+) -> None:
+    _, alice = await with_topic(broker)
+    controller = broker.node.controller
+    broker.node.controller = cast(ClusterController, Elected(controller))
+    answer = await alice.ask(request_, version)
+    broker.node.controller = controller
+    topics = broker.node.metadata.topics
+    assert set(topics) == {"t"}
+    assert len(topics["t"].partitions) == 1
+    assert set(codes_in(answer)) & {ErrorCode.NOT_CONTROLLER, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 # The audit log.
