@@ -256,6 +256,8 @@ class Connection(ABC):
                     return
                 frames.consume()
         except (MalformedMessage, CloseConnection) as error:
+            if self.dispatcher.is_held:  # the size of a frame whose turn has not come
+                return
             self._send_gathered()
             hint = "; this looks like TLS, which this listener does not use" * frames.is_tls
             self.close(f"{type(error).__name__}: {error}{hint}")

@@ -124,6 +124,19 @@ async def test_a_refusal_is_held_back(broker: RunningBroker) -> None:
     assert loop.time() - began >= 0.15
 
 
+@on_broker({**SETTINGS, "connection.failed.authentication.delay.ms": "150"})
+async def test_nothing_behind_a_wrong_password_shortens_the_delay(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    token = request_bytes(SaslAuthenticateRequest(auth_bytes=BAD), 1, 9)
+    client.send_bytes(struct.pack(">i", len(token)) + token + b"\xff\xff\xff\xff")
+    assert (await client.read_frame())[:4] == struct.pack(">i", 9)
+    assert loop.time() - began >= 0.15
+    assert await client.is_closed()
+
+
 @on_broker({**SETTINGS, "connection.failed.authentication.delay.ms": "60000"})
 async def test_who_hangs_up_during_the_delay_is_forgotten(broker: RunningBroker) -> None:
     client = await broker.client()
