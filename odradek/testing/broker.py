@@ -161,7 +161,8 @@ class Broker:
             controller = isr.controller(
                 self._told.addresses, self._access, timeout_s=RESET_TIMEOUT_S
             )
-            self._security.add_users_and_acls(controller, timeout_s=RESET_TIMEOUT_S)
+            brokers = list(self._told.addresses.values())
+            self._security.add_users_and_acls(controller, brokers, timeout_s=RESET_TIMEOUT_S)
 
     def stop(self, broker_id: int | None = None) -> None:
         """Stop all brokers, or one, cleanly; the files are kept.  Raises: BrokerFailed."""

@@ -104,15 +104,24 @@ class Security:
         with ThreadPoolExecutor(1) as beside:  # a loop may be running in this thread
             beside.submit(asyncio.run, add).result()
 
-    def add_users_and_acls(self, controller: Address, *, timeout_s: float) -> None:
-        """Have a running broker add the other users and the ACLs.  Raises: BrokerFailed."""
-        from .grants import add_acls, add_users
+    def add_users_and_acls(
+        self, controller: Address, brokers: Sequence[Address], *, timeout_s: float
+    ) -> None:
+        """Add the other users and the ACLs; return once all brokers know them.
+
+        Raises: BrokerFailed.
+        """
+        from .grants import add_acls, add_users, wait_for_acls, wait_for_users
 
         others = {user: word for user, word in self._passwords.items() if user != ADMIN}
         if others and self.access.mechanism != "PLAIN":
             add_users(controller, self.access, others, timeout_s=timeout_s)
+            accesses = [self.access_of(user) for user in others]
+            wait_for_users(brokers, accesses, timeout_s=timeout_s)
         if self._bindings:
             add_acls(controller, self.access, self._bindings, timeout_s=timeout_s)
+            count = len(set(self._bindings))
+            wait_for_acls(brokers, self.access, count, timeout_s=timeout_s)
         self._has_users = True
 
     def _make_certificates(self, directory: Path, *, is_cluster: bool) -> None:

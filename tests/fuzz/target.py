@@ -137,7 +137,9 @@ class GoodClient:
         self._next_offset = 0
         self.topic = TOPIC
         self.seconds: list[float] = []
-        request = CreateTopicsRequest(topics=[creatable(TOPIC, 1)], timeout_ms=30_000)
+        # Its batches have an old timestamp, and the first retention is 30 s after the start.
+        topic = creatable(TOPIC, 1, configs={"retention.ms": "-1", "retention.bytes": "-1"})
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
         answer: CreateTopicsResponse = self._connection.exchange(request, 7)
         assert answer.topics[0].error_code == 0, answer
 
@@ -147,8 +149,8 @@ class GoodClient:
         offset = self.write(value)
         fetch = fetch_request(TOPIC, offset)
         fetched: FetchResponse = self._connection.exchange(fetch, 12)
-        records = fetched.responses[0].partitions[0].records
-        assert records_in(records) == [(offset, value)]
+        found = fetched.responses[0].partitions[0]
+        assert records_in(found.records) == [(offset, value)], (offset, found)
         self.seconds.append(time.perf_counter() - began_s)
 
     def write(self, value: bytes) -> int:

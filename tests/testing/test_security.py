@@ -16,7 +16,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.client_configs import Access, client_config, jaas_text
 from odradek.testing import Broker
+from odradek.testing.admin import read_metadata
 from odradek.testing.connection import Connection
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
 
@@ -139,6 +141,7 @@ def test_users_may_do_what_acls_allow(many: dict[str, Any]) -> None:
     with Broker(sasl="SCRAM-SHA-512", acls=acls, **many) as broker:
         admin = AdminClient(broker.client_config("confluent"))
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
+        until(lambda: all(knows(broker, number, "orders") for number in broker.broker_ids))
         assert delivered(broker, "alice") is None
         assert delivered(broker, "bob") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
         assert delivered(broker, "mallory") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
@@ -154,6 +157,12 @@ def test_users_may_do_what_acls_allow(many: dict[str, Any]) -> None:
         broker.reset()
         with pytest.raises(ValueError, match="there is no user 'carol': admin, alice, bob"):
             broker.client_config("confluent", user="carol")
+
+
+def knows(broker: Broker, broker_id: int, topic: str) -> bool:
+    """Whether a broker has heard of a topic; until then it would have to be created there."""
+    told = read_metadata(broker.address(broker_id), broker._access, timeout_s=10)
+    return topic in {each.name for each in told.topics}
 
 
 def delivered(broker: Broker, user: str) -> int | None:
