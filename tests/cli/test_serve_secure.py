@@ -90,7 +90,7 @@ def read_all(files: dict[str, Path], count: int) -> set[bytes]:
     return {message.value() for message in found if message is not None}
 
 
-@pytest.mark.parametrize("brokers", ["1", "3"])
+@pytest.mark.parametrize("brokers", [pytest.param("1", marks=pytest.mark.soak), "3"])
 def test_every_client_comes_in_with_its_file(
     brokers: str, tmp_path: Path, tools: ToolRunner
 ) -> None:
