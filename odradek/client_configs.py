@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
+from .jaas import jaas_text
+
 if TYPE_CHECKING:
     import ssl
 
@@ -143,15 +145,3 @@ def _java(bootstrap_servers: str, access: Access) -> PropertiesConfig:
             access.mechanism, username=access.username, password=access.password
         )
     return config
-
-
-def jaas_text(mechanism: str, **options: str) -> str:
-    """A login with these options, as `sasl.jaas.config` has it."""
-    kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-    quoted = [f"{name}={_quoted(value)}" for name, value in options.items()]
-    return f"org.apache.kafka.common.security.{kind} required {' '.join(quoted)};"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

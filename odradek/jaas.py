@@ -1,4 +1,4 @@
-"""Parses the value of sasl.jaas.config: how a client logs in, or whom a broker lets log in.
+"""Reads and writes values of sasl.jaas.config: how a client logs in, or whom a broker lets in.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="…";
 
@@ -89,6 +89,17 @@ def parse_jaas_for(
     if any(module.is_module(known) for known in MODULE_OF.values()):
         raise JaasError(f"{setting} has {module.class_name}, but {mechanism} needs {needed}")
     raise JaasError(f"{setting} has a login module that is not known here: use {needed}")
+
+
+def jaas_text(mechanism: str, **options: str) -> str:
+    """A value with the login module of `mechanism`, one of `MODULE_OF`, and these options."""
+    quoted = [f"{name}={_quoted(value)}" for name, value in options.items()]
+    return f"{MODULE_OF[mechanism]} required {' '.join(quoted)};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _tokens(text: str, setting: str) -> _Tokens:

@@ -7,7 +7,7 @@ process knows.
 
 from typing import Final
 
-from odradek.jaas import PLAIN_MODULE
+from odradek.jaas import jaas_text
 
 from .declaration import Value
 from .sasl import ENABLED, JAAS, ListenerSasl
@@ -18,12 +18,10 @@ MECHANISM: Final = "PLAIN"
 def private_login(listener_name: str, password: str) -> ListenerSasl:
     """The settings of SASL of the private listener."""
     user = listener_name
-    jaas = (
-        f'{PLAIN_MODULE} required username="{user}" password="{password}" user_{user}="{password}";'
-    )
+    options = {"username": user, "password": password, f"user_{user}": password}
     prefix = f"listener.name.{listener_name.lower()}"
     given: dict[str, Value] = {
         f"{prefix}.{ENABLED}": (MECHANISM,),
-        f"{prefix}.{MECHANISM.lower()}.{JAAS}": jaas,
+        f"{prefix}.{MECHANISM.lower()}.{JAAS}": jaas_text(MECHANISM, **options),
     }
     return ListenerSasl(listener_name, given)

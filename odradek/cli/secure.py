@@ -8,7 +8,7 @@ from typing import Final
 
 from odradek.broker.config import Config, ConfigError
 from odradek.broker.server import STORE_FILE
-from odradek.client_configs import jaas_text
+from odradek.jaas import jaas_text
 from odradek.secure.files import MECHANISM, PROTOCOL, USER, SecureFiles
 from odradek.secure.first_user import add_to_directory
 

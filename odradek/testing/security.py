@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from odradek.client_configs import OPEN, Access, jaas_text
+from odradek.client_configs import OPEN, Access
+from odradek.jaas import jaas_text
 
 from .errors import BrokerFailed
 from .ready import Address

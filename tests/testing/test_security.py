@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError as KafkaErrors
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from odradek.client_configs import Access, client_config, jaas_text
+from odradek.client_configs import Access, client_config
+from odradek.jaas import jaas_text
 from odradek.testing import Broker
 from odradek.testing.admin import read_metadata
 from odradek.testing.connection import Connection
