@@ -5,17 +5,14 @@ of that listener, which names the users of PLAIN, also has the `username` and `p
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from odradek.jaas import MODULE_OF
 
 from ..settings.declaration import ConfigError
 from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
-from . import plain, scram
-from .client import ClientMechanism, Credentials, ServerRefused
-from .client_plain import PlainClient
-from .client_scram import Password, ScramClient
+from .client import Credentials, ServerRefused
+from .client_mechanisms import logins_of
 from .mechanism import LoginRefused, ServerMechanism
 from .offers import BUILT, ENABLED, JAAS, login_options
 from .scram_server import NONCE_BITS, random_text
@@ -45,12 +42,7 @@ def make_credentials(
             f"{given.name_of(JAAS, mechanism)} has {_TOKEN}=true, but delegation tokens are not "
             "built"
         )
-    begin: Callable[[], ClientMechanism]
-    if mechanism == plain.NAME:
-        begin = partial(PlainClient, user, password)
-    else:
-        stretched = Password(scram.MECHANISMS[mechanism], user, password)
-        begin = partial(ScramClient, stretched, lambda: random_text(random_bits(NONCE_BITS)))
+    begin = logins_of(mechanism, user, password, lambda: random_text(random_bits(NONCE_BITS)))
     return Credentials(mechanism, user, begin)
 
 

@@ -9,6 +9,7 @@ from odradek.broker.administration.acls import Acls, check_new
 from odradek.broker.coordination import acl_znodes
 from odradek.broker.coordination.interface import NoNode, Session
 from odradek.broker.core.acls.authorizer import Authorizer
+from odradek.broker.core.acls.creations import creations_of
 from odradek.broker.core.acls.filters import Filter
 from odradek.broker.core.acls.terms import (
     Binding,
@@ -22,7 +23,6 @@ from odradek.broker.core.acls.terms import (
 from odradek.protocol.errors import Refused
 from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from odradek.protocol.messages.k30_create_acls import (
-    AclCreation,
     CreateAclsRequest,
     CreateAclsResponse,
 )
@@ -153,19 +153,7 @@ class ClusterAcls:
 
     def add(self, bindings: Sequence[Binding]) -> None:
         """As `AclStore`."""
-        creations = [
-            AclCreation(
-                resource_type=pattern.resource_type,
-                resource_name=pattern.name,
-                resource_pattern_type=pattern.pattern_type,
-                principal=entry.principal,
-                host=entry.host,
-                operation=entry.operation,
-                permission_type=entry.permission,
-            )
-            for pattern, entry in bindings
-        ]
-        request = CreateAclsRequest(creations=creations)
+        request = CreateAclsRequest(creations=creations_of(bindings))
         answer = self._brokers.ask(request, CreateAclsResponse, first=PREFIXES_FIRST)
         for (pattern, _), result in zip(bindings, answer.results, strict=True):
             if result.error_code:

@@ -10,10 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.broker.sasl.client import ClientMechanism, ServerRefused
-from odradek.broker.sasl.client_plain import PlainClient
-from odradek.broker.sasl.client_scram import Password, ScramClient
-from odradek.broker.sasl.scram import MECHANISMS
+from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.client_mechanisms import logins_of
 
 from .client_sasl import PASSWORD_MECHANISMS
 
@@ -40,7 +38,8 @@ def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: f
     if answer.int16():
         offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
         raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
-    client = _client(mechanism, properties["sasl.username"], properties["sasl.password"])
+    user, password = properties["sasl.username"], properties["sasl.password"]
+    client = logins_of(mechanism, user, password, secrets.token_urlsafe)()
     token = client.first()
     try:
         while not client.is_complete:
@@ -68,12 +67,6 @@ def receive(connection: socket.socket, size_bytes: int, deadline: float) -> byte
             raise LoginRefused("hangs up during the login")
         found += part
     return found
-
-
-def _client(mechanism: str, user: str, password: str) -> ClientMechanism:
-    if mechanism not in MECHANISMS:
-        return PlainClient(user, password)
-    return ScramClient(Password(MECHANISMS[mechanism], user, password), secrets.token_urlsafe)
 
 
 class _Answer:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from odradek.broker.administration.config_writes import ABSENT, controller_check
+from odradek.broker.administration.scram_users import CONFIG_USERS
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import (
     BadVersion,
@@ -18,8 +19,8 @@ from odradek.broker.coordination.interface import (
 )
 from odradek.broker.core.client_quotas import decode_name, encode_name
 from odradek.broker.member.membership import make_path
-from odradek.broker.sasl.credentials import credentials_in, encode_credential
-from odradek.broker.sasl.scram import MECHANISMS, credential, salted_password
+from odradek.broker.sasl.credentials import credentials_in
+from odradek.broker.sasl.scram import MECHANISMS
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k50_describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -30,42 +31,19 @@ from odradek.protocol.messages.k51_alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
+from odradek.secure.first_user import read_user
+from odradek.secure.secret import Secret
 
 from .brokers import Brokers, brokers_of, refusal
 from .cluster_view import controller_of, view
 from .doors import Door, Stored
 from .errors import CommandError
 
-CONFIG_USERS: Final = "/config/users"
 _NAMES: Final = {mechanism.number: name for name, mechanism in MECHANISMS.items()}
 
 Iterations = Mapping[str, int]
 """What is shown of a user: the iterations, by mechanism."""
-
-
-class Secret(NamedTuple):
-    """A new credential; it is never printed."""
-
-    mechanism: str
-    iterations: int
-    salt: bytes
-    password: str
-
-    def __repr__(self) -> str:
-        return f"Secret({self.mechanism})"
-
-    def salted(self) -> bytes:
-        """The stretched password, which is all that a broker gets."""
-        mechanism = MECHANISMS[self.mechanism]
-        return salted_password(mechanism, self.password, salt=self.salt, iterations=self.iterations)
-
-    def stored(self) -> str:
-        """The text that a store keeps."""
-        mechanism = MECHANISMS[self.mechanism]
-        known = credential(mechanism, self.salted(), salt=self.salt, iterations=self.iterations)
-        return encode_credential(known)
 
 
 class Users(Protocol):
@@ -127,19 +105,10 @@ async def _described(session: Session, names: Sequence[str]) -> dict[str, Iterat
         names = [name for node in nodes if (name := decode_name(node)) is not None]
     found: dict[str, Iterations] = {}
     for name in names:
-        config, _ = await _read(session, name)
+        config, _ = await read_user(session, name)
         if known := credentials_in(config, name):
             found[name] = {mechanism: one.iterations for mechanism, one in known.items()}
     return found
-
-
-async def _read(session: Session, name: str) -> tuple[dict[str, str], int]:
-    """A user's config and its version.  Raises: MalformedZnode."""
-    try:
-        data, stat = await session.get(f"{CONFIG_USERS}/{encode_name(name)}")
-    except NoNode:
-        return {}, ABSENT
-    return znodes.decode_config(data), stat.version
 
 
 async def _change(session: Session, name: str, changes: Mapping[str, str | None]) -> None:
@@ -151,7 +120,7 @@ async def _change(session: Session, name: str, changes: Mapping[str, str | None]
     for path in (CONFIG_USERS, znodes.CONFIG_CHANGES):
         await make_path(session, path)
     while True:
-        config, version = await _read(session, name)
+        config, version = await read_user(session, name)
         entries = {**config, **changes}
         data = znodes.encode_config({k: v for k, v in entries.items() if v is not None})
         path = f"/config/{entity_path}"
@@ -205,16 +174,7 @@ class ClusterUsers:
 
     def set(self, name: str, secrets: Sequence[Secret]) -> None:
         """As `Users`."""
-        upsertions = [
-            ScramCredentialUpsertion(
-                name=name,
-                mechanism=MECHANISMS[secret.mechanism].number,
-                iterations=secret.iterations,
-                salt=secret.salt,
-                salted_password=secret.salted(),
-            )
-            for secret in secrets
-        ]
+        upsertions = [secret.upsertion(name) for secret in secrets]
         self._alter(AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions))
 
     def delete(self, name: str, mechanisms: Sequence[str]) -> None:

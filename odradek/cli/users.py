@@ -1,14 +1,13 @@
 """`odradek users`: those who log in by SCRAM."""
 
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
 
 from odradek.broker.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
-from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
+from odradek.secure.secret import Secret
 
 from .commands import group
 from .doors import Door, door_options
@@ -16,7 +15,7 @@ from .errors import CommandError
 from .options import json_option
 from .passwords import new_password, password_file_option
 from .tables import show_json, show_table
-from .user_credentials import Secret, users_behind
+from .user_credentials import users_behind
 
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 _KAFKAS: Final = re.compile(
@@ -106,7 +105,7 @@ def add(
     else:
         password = new_password(password_file, name)
         chosen = dict.fromkeys(mechanisms or (DEFAULT_MECHANISM,))
-        new = [Secret(one, iterations, _salt(), password) for one in chosen]
+        new = [Secret.new(one, password, iterations) for one in chosen]
     with users_behind(door, writes=True) as found:
         found.set(name, new)
     click.echo(f"user {name}: set {_named([one.mechanism for one in new])}", err=True)
@@ -149,11 +148,7 @@ def _as_kafka_writes_it(text: str) -> Secret:
     iterations = int(found["iterations"] or ITERATIONS_MIN)
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise click.UsageError(f"iterations must be from {ITERATIONS_MIN} to {ITERATIONS_MAX}")
-    return Secret(found["mechanism"], iterations, _salt(), found["password"])
-
-
-def _salt() -> bytes:
-    return salt_of(secrets.randbits(NONCE_BITS))
+    return Secret.new(found["mechanism"], found["password"], iterations)
 
 
 def _named(mechanisms: Sequence[str]) -> str:

@@ -4,22 +4,21 @@ Brokers whose listeners want a login could not be asked to add one.
 """
 
 import os
-import secrets
 from typing import Final
 
 from odradek.broker.administration.config_writes import ABSENT
+from odradek.broker.administration.scram_users import CONFIG_USERS
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import NoNode, Session, Store
 from odradek.broker.core.client_quotas import encode_name
+from odradek.broker.local_cluster import LOCK_FILE
 from odradek.broker.member.membership import make_path
 from odradek.broker.runtime import Runtime
-from odradek.broker.sasl.credentials import credentials_in, encode_credential
-from odradek.broker.sasl.scram import ITERATIONS_MIN, MECHANISMS, credential, salted_password
-from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
+from odradek.broker.sasl.credentials import credentials_in
 
-LOCK_FILE: Final = ".lock"
-_USERS: Final = "/config/users"
+from .secret import Secret
+
 _SESSION_TIMEOUT_MS: Final = 10_000
 
 
@@ -56,12 +55,12 @@ async def add_user(
     """
     session = await store.open_session(_SESSION_TIMEOUT_MS)
     try:
-        await make_path(session, _USERS)
-        config, version = await _read(session, name)
+        await make_path(session, CONFIG_USERS)
+        config, version = await read_user(session, name)
         if mechanism in credentials_in(config, name) and not replace:
             return
-        data = znodes.encode_config({**config, mechanism: _credential(mechanism, password)})
-        path = f"{_USERS}/{encode_name(name)}"
+        data = znodes.encode_config({**config, mechanism: Secret.new(mechanism, password).stored()})
+        path = f"{CONFIG_USERS}/{encode_name(name)}"
         if version == ABSENT:
             await session.create(path, data)
         else:
@@ -70,15 +69,10 @@ async def add_user(
         await session.close()
 
 
-async def _read(session: Session, name: str) -> tuple[dict[str, str], int]:
+async def read_user(session: Session, name: str) -> tuple[dict[str, str], int]:
+    """A user's config, and the version of its znode or ABSENT.  Raises: MalformedZnode."""
     try:
-        data, stat = await session.get(f"{_USERS}/{encode_name(name)}")
+        data, stat = await session.get(f"{CONFIG_USERS}/{encode_name(name)}")
     except NoNode:
         return {}, ABSENT
     return znodes.decode_config(data), stat.version
-
-
-def _credential(name: str, password: str) -> str:
-    mechanism, salt = MECHANISMS[name], salt_of(secrets.randbits(NONCE_BITS))
-    salted = salted_password(mechanism, password, salt=salt, iterations=ITERATIONS_MIN)
-    return encode_credential(credential(mechanism, salted, salt=salt, iterations=ITERATIONS_MIN))

@@ -2,10 +2,8 @@
 
 import secrets
 
-from odradek.broker.sasl.client import ClientMechanism, ServerRefused
-from odradek.broker.sasl.client_plain import PlainClient
-from odradek.broker.sasl.client_scram import Password, ScramClient
-from odradek.broker.sasl.scram import MECHANISMS
+from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.client_mechanisms import logins_of
 from odradek.client_configs import Access
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k17_sasl_handshake import (
@@ -32,7 +30,7 @@ def log_in(connection: Connection, access: Access) -> None:
     offered = connection.ask(chosen, HANDSHAKE_VERSION, SaslHandshakeResponse)
     if offered.error_code:
         raise PermissionError(f"the broker does not offer {access.mechanism}")
-    client = _client(access)
+    client = logins_of(access.mechanism, access.username, access.password, _nonce)()
     token = client.first()
     while not client.is_complete:
         request = SaslAuthenticateRequest(auth_bytes=token)
@@ -46,9 +44,5 @@ def log_in(connection: Connection, access: Access) -> None:
             raise PermissionError(f"the broker {error}") from None
 
 
-def _client(access: Access) -> ClientMechanism:
-    if access.mechanism == "PLAIN":
-        return PlainClient(access.username, access.password)
-    mechanism = MECHANISMS[access.mechanism or ""]
-    password = Password(mechanism, access.username, access.password)
-    return ScramClient(password, lambda: secrets.token_urlsafe(NONCE_BYTES))
+def _nonce() -> str:
+    return secrets.token_urlsafe(NONCE_BYTES)

@@ -18,7 +18,7 @@ from odradek.broker.sasl.credentials import decode_credential
 from odradek.broker.sasl.scram import SHA_256, credential, salted_password
 from odradek.broker.server import STORE_FILE
 from odradek.cli import main
-from odradek.cli.user_credentials import Secret
+from odradek.secure.secret import Secret
 from tests.kafka.process import free_port
 from tests.kafka.zookeeper import zookeeper
 from tests.support.waiting import until
