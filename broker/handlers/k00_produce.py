@@ -43,6 +43,7 @@ from ..core.incoming_batch import (
     recompression,
 )
 from ..core.partition import Partition
+from ..core.refused_batches import RefusedBatches
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
@@ -95,8 +96,13 @@ def handle(
                 waiting.append(result)
                 continue
             results.append(result)
-            if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                _name_leader(response, topic.name, result, call, node)
+            if result.error_code:
+                assert data.records is None or isinstance(data.records, memoryview)
+                with contextlib.suppress(MalformedMessage):
+                    header = read_header(data.records or b"")
+                    _note_refused(call, topic.name, header, result)
+                if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    _name_leader(response, topic.name, result, call, node)
         if results:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, partition_responses=results)
@@ -166,6 +172,7 @@ def _append_later(
 
     def append(batch: WaitingBatch, ready: Ready | Refused) -> PartitionProduceResponse:
         result = _append_ready(node, batch, ready, appended, acks_all=request.acks == -1)
+        _note_refused(call, batch.topic, batch.header, result)
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(response, batch.topic, result, call, node)
         return result
@@ -243,6 +250,8 @@ def _append(
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the brokers' own")
         if header.attributes & TRANSACTIONAL and request.transactional_id is None:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if call.client.refused_batches is not None:
+            call.client.refused_batches.check((topic, data.index), header)
     except Refused as refused:
         return _refused(data.index, refused)
     assert batch is not None
@@ -412,6 +421,17 @@ def _append_checked(
         is_idempotent = header.producer_id >= 0
         appended.append(Appended(partition, offset_end, result, is_idempotent=is_idempotent))
     return result
+
+
+def _note_refused(
+    call: Call, topic: str, header: BatchHeader, result: PartitionProduceResponse
+) -> None:
+    """Have the client send a refused batch with a producer id again before later ones."""
+    if result.error_code and header.producer_id >= 0:
+        client = call.client
+        if client.refused_batches is None:
+            client.refused_batches = RefusedBatches()
+        client.refused_batches.note((topic, result.index), header, ErrorCode(result.error_code))
 
 
 def _name_leader(

@@ -30,6 +30,7 @@ class WaitingBatch:
         "_partition",
         "_place",
         "_results",
+        "header",
         "index",
         "prepare",
         "size_bytes",
@@ -41,6 +42,7 @@ class WaitingBatch:
     ) -> None:
         self.topic = partition.state.topic
         self.index = partition.state.partition
+        self.header = header
         self.size_bytes = header.size_bytes
         self.prepare = prepare
         self._partition = partition

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from ..core.refused_batches import RefusedBatches
     from ..quotas import Usage
 
 
@@ -31,6 +32,8 @@ class Client(Protocol):
     host: str
     """The client's address, as text."""
     principal: Principal
+    refused_batches: "RefusedBatches | None"
+    """The batches that it must send again first; None: none was refused yet."""
 
     def note_software(self, software: str) -> None:
         """Note the software name that the client has given."""

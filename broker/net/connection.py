@@ -28,6 +28,7 @@ from .call import ANONYMOUS, CloseConnection
 from .receive import FrameBuffer
 
 if TYPE_CHECKING:
+    from ..core.refused_batches import RefusedBatches
     from .authenticator import Authenticator
     from .connections import Connections
     from .dispatcher import Dispatcher
@@ -58,6 +59,7 @@ class Connection(ABC):
         "is_gathering",
         "listener_name",
         "principal",
+        "refused_batches",
         "software",
     )
 
@@ -75,6 +77,7 @@ class Connection(ABC):
         self.listener_name = listener_name
         self.host = host
         self.principal = ANONYMOUS
+        self.refused_batches: RefusedBatches | None = None
         self.software = ""
         self.closed = False
         self.is_gathering = False

@@ -9,6 +9,7 @@ from ..handlers import APIS
 from ..net.call import ANONYMOUS, Call
 
 if TYPE_CHECKING:
+    from ..core.refused_batches import RefusedBatches
     from ..node import Node
 
 AskSelf = Callable[[Message, int], Awaitable[Message]]
@@ -20,6 +21,7 @@ class OwnProcess:
 
     host = "127.0.0.1"
     principal = ANONYMOUS
+    refused_batches: "RefusedBatches | None" = None
 
     def __init__(self, listener_name: str) -> None:
         self.listener_name = listener_name

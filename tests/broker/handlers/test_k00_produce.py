@@ -172,6 +172,23 @@ async def test_an_idempotent_producer(broker: RunningBroker) -> None:
 
 
 @on_broker(both=False)
+async def test_no_batch_overtakes_one_that_was_refused(broker: RunningBroker) -> None:
+    """The partition does not know the producer yet, and would take any sequence."""
+    client, other = await broker.client(), await broker.client()
+
+    async def produce(sequence: int, *values: bytes) -> int:
+        result = await client.produce("t", idempotent(*values, sequence=sequence))
+        return result.error_code
+
+    assert await produce(0, b"a", b"b") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await other.create_topic("t")
+    assert await produce(2, b"c") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await produce(0, b"a", b"b") == ErrorCode.NONE
+    assert await produce(2, b"c") == ErrorCode.NONE
+    assert await values_of(client) == [b"a", b"b", b"c"]
+
+
+@on_broker(both=False)
 async def test_a_duplicate_in_one_request_with_others(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t", 2)

@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from odradek.broker.config import Config
+from odradek.broker.core.refused_batches import RefusedBatches
 from odradek.broker.handlers import APIS
 from odradek.broker.handlers.k18_api_versions import handle
 from odradek.broker.net.call import ANONYMOUS, Call
@@ -52,6 +53,7 @@ class Client:
 
     listener_name = host = ""
     principal = ANONYMOUS
+    refused_batches: RefusedBatches | None = None
 
     def note_software(self, software: str) -> None: ...
 

@@ -205,7 +205,7 @@ async def test_batches_keep_their_order_when_the_first_is_not_verified(
     broker: RunningBroker,
 ) -> None:
     """The partition does not know the producer, and would take any sequence."""
-    client = await broker.client()
+    client, other = await broker.client(), await broker.client()
     producer = await begin(broker, client)
     coordinator = Elsewhere(broker)
     coordinator.answer.set_result(ErrorCode.NETWORK_EXCEPTION)
@@ -213,6 +213,8 @@ async def test_batches_keep_their_order_when_the_first_is_not_verified(
     coordinator.answer = asyncio.get_running_loop().create_future()
     coordinator.answer.set_result(ErrorCode.NONE)
     later = await write(client, producer, sequence=1)
+    assert later.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    later = await write(other, producer, sequence=1)
     assert later.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert (await write(client, producer)).error_code == 0
     assert (await write(client, producer, sequence=1)).error_code == 0

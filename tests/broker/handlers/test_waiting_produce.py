@@ -275,6 +275,25 @@ async def test_partitions_may_change_hands_meanwhile(broker: RunningBroker) -> N
 
 
 @on_broker(dict(GZIP), both=False)
+async def test_no_batch_overtakes_one_that_waited_and_was_refused(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    threads = HeldThreads(broker)
+    sent = send(client, numbered(0, LARGE))
+    await until(lambda: threads.begun)
+    partition = broker.node.replicas.partitions["t", 0]
+    led = partition.state
+    partition.become(led._replace(leader=9, leader_epoch=3, isr=(9,)), 0)
+    threads.go_on.set()
+    assert (await result(client, sent)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.become(led._replace(leader_epoch=4), 0)
+    sent_again = [send(client, numbered(n, v)) for n, v in ((1, b"b"), (0, LARGE), (1, b"b"))]
+    codes = [(await result(client, each)).error_code for each in sent_again]
+    assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE, ErrorCode.NONE]
+    assert [value for _, value in await stored(client)] == [LARGE, b"b"]
+
+
+@on_broker(dict(GZIP), both=False)
 async def test_a_stop_waits_for_no_thread(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from odradek.broker.config import Config
+from odradek.broker.core.refused_batches import RefusedBatches
 from odradek.broker.handlers import Answer, Api
 from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net import dispatcher as module
@@ -42,6 +43,7 @@ class FakeClient:
     host = "client"
     active_ms = 0
     principal = ANONYMOUS
+    refused_batches: RefusedBatches | None = None
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
