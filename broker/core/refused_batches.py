@@ -7,8 +7,11 @@ know, because it may have forgotten the producer. So the batch after the gap wou
 the one before it never: that is out of order then. librdkafka even reports it as delivered, because
 a later one is. Apache Kafka does this (KAFKA-19880).
 
-Therefore the batches that follow a refused one get the same error, until it comes again. All of
-them are retriable, so the client sends all in their order.
+Therefore the batches that follow a refused one get the same error until that one comes again. The
+error is retriable, so the client sends all of them again in order. If the partition knows the
+producer, only what its sequences refuse gets that error, as another leader may have taken the
+refused batch meanwhile. Kafka answers OUT_OF_ORDER_SEQUENCE_NUMBER then; librdkafka takes that for
+lost state, begins a new epoch and may write batches of other partitions twice.
 """
 
 from typing import Final, NamedTuple
@@ -60,19 +63,18 @@ class RefusedBatches:
         producer = header.producer_id, header.producer_epoch
         self._refused[key] = _Refused(code, producer, header.base_sequence)
 
-    def check(self, key: TopicPartition, header: BatchHeader) -> None:
-        """Check that no refused batch has to come again before this one.
+    def check(self, key: TopicPartition, header: BatchHeader, *, is_gap: bool) -> None:
+        """Check a batch that is about to be appended, or whose sequence is refused.
 
-        Raises: Refused (the error of that one).
+        `is_gap`: batches of the producer seem to be missing before it.
+        Raises: Refused (the error of an earlier batch, which has not come again).
         """
         refused = self._refused.get(key)
         if refused is None:
             return
-        distance = refused.distance_to(header)
-        if distance < 0:  # sent again, as its answer is lost
-            return
-        left = refused.followers_left
-        if distance > 0 and left > 0:
+        distance, left = refused.distance_to(header), refused.followers_left
+        if distance == 0 or (distance > 0 and left == 0):
+            del self._refused[key]
+        elif distance > 0 and is_gap:
             self._refused[key] = refused._replace(followers_left=left - 1)
             raise Refused(refused.code, None)
-        del self._refused[key]

@@ -43,6 +43,7 @@ from ..core.incoming_batch import (
     recompression,
 )
 from ..core.partition import Partition
+from ..core.partition_state import TopicPartition
 from ..core.refused_batches import RefusedBatches
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
@@ -171,7 +172,7 @@ def _append_later(
     size_bytes = sum(batch.size_bytes for batch in waiting)
 
     def append(batch: WaitingBatch, ready: Ready | Refused) -> PartitionProduceResponse:
-        result = _append_ready(node, batch, ready, appended, acks_all=request.acks == -1)
+        result = _append_ready(node, call, batch, ready, appended, acks_all=request.acks == -1)
         _note_refused(call, batch.topic, batch.header, result)
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(response, batch.topic, result, call, node)
@@ -250,8 +251,10 @@ def _append(
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the brokers' own")
         if header.attributes & TRANSACTIONAL and request.transactional_id is None:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if call.client.refused_batches is not None:
-            call.client.refused_batches.check((topic, data.index), header)
+        refused_batches = call.client.refused_batches
+        if refused_batches is not None:
+            is_known = partition.log.producers.entry(header.producer_id) is not None
+            refused_batches.check((topic, data.index), header, is_gap=not is_known)
     except Refused as refused:
         return _refused(data.index, refused)
     assert batch is not None
@@ -278,6 +281,7 @@ def _append(
             batch, header = stored
         return _append_checked(partition, batch, header, appended, wall_ms)
     except (Refused, StorageError) as error:
+        error = _cause(error, call, (topic, data.index), header)
         return _failed(node, data.index, error, partition)
 
 
@@ -364,6 +368,7 @@ def _as_stored(
 
 def _append_ready(
     node: Node,
+    call: Call,
     waited: WaitingBatch,
     ready: Ready | Refused,
     appended: list[Appended],
@@ -386,6 +391,7 @@ def _append_ready(
         check_guarded(is_guarded, _producer_of(header), partition)
         return _append_checked(partition, batch, header, appended, node.clock.wall_ms())
     except (Refused, StorageError) as error:
+        error = _cause(error, call, (waited.topic, waited.index), waited.header)
         return _failed(node, waited.index, error, partition)
 
 
@@ -421,6 +427,20 @@ def _append_checked(
         is_idempotent = header.producer_id >= 0
         appended.append(Appended(partition, offset_end, result, is_idempotent=is_idempotent))
     return result
+
+
+def _cause(
+    error: Refused | StorageError, call: Call, key: TopicPartition, header: BatchHeader
+) -> Refused | StorageError:
+    """The refusal of an earlier batch, if only that has made this one out of order."""
+    refused_batches = call.client.refused_batches
+    is_gap = getattr(error, "code", None) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    if is_gap and refused_batches is not None:
+        try:
+            refused_batches.check(key, header, is_gap=True)
+        except Refused as earlier:
+            return earlier
+    return error
 
 
 def _note_refused(

@@ -22,10 +22,10 @@ def header(sequence: int, *, epoch: int = 0, producer_id: int = 7) -> BatchHeade
     return read_header(memoryview(batch))
 
 
-def code_of(batches: RefusedBatches, asked: BatchHeader) -> ErrorCode:
+def code_of(batches: RefusedBatches, asked: BatchHeader, *, is_gap: bool = True) -> ErrorCode:
     """The code with which a batch is refused; NONE: it is not."""
     try:
-        batches.check(KEY, asked)
+        batches.check(KEY, asked, is_gap=is_gap)
     except Refused as refused:
         return refused.code
     return ErrorCode.NONE
@@ -59,6 +59,12 @@ def test_a_client_may_give_it_up() -> None:
     assert later == [REFUSED] * FOLLOWERS_MAX + [ErrorCode.NONE] * 2
 
 
+def test_what_is_in_order_does_not_wait() -> None:
+    batches = refused_at(5)
+    assert code_of(batches, header(6), is_gap=False) == ErrorCode.NONE
+    assert code_of(batches, header(6)) == REFUSED
+
+
 @pytest.mark.parametrize("other", [header(6, epoch=1), header(6, producer_id=8)])
 def test_other_producers_do_not_wait(other: BatchHeader) -> None:
     assert code_of(refused_at(5), other) == ErrorCode.NONE
@@ -81,7 +87,7 @@ def test_few_are_remembered() -> None:
         batches.note(("t", 1 + number), header(0), REFUSED)
     assert code_of(batches, header(1)) == ErrorCode.NONE
     with pytest.raises(Refused):
-        batches.check(("t", 1), header(1))
+        batches.check(("t", 1), header(1), is_gap=True)
 
 
 @given(st.integers(0, INT32_MAX), st.lists(st.booleans(), max_size=12))

@@ -189,6 +189,48 @@ async def test_no_batch_overtakes_one_that_was_refused(broker: RunningBroker) ->
 
 
 @on_broker(both=False)
+async def test_a_producer_that_is_known_needs_no_other_order_than_its_sequences(
+    broker: RunningBroker,
+) -> None:
+    """What this broker refused may have gone to another leader."""
+    client, other = await broker.client(), await broker.client()
+    first, second = idempotent(b"a", sequence=0), idempotent(b"b", sequence=1)
+    refused = await client.produce("t", first)
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await other.create_topic("t")
+    assert [
+        (await each.produce("t", batch)).error_code
+        for each, batch in ((other, first), (client, second))
+    ] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+@on_broker(both=False)
+async def test_a_gap_behind_a_refused_batch_is_not_out_of_order(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    partition = broker.node.replicas.partitions["t", 0]
+
+    async def produce(sequence: int) -> int:
+        result = await client.produce("t", idempotent(b"%d" % sequence, sequence=sequence))
+        return result.error_code
+
+    def lead(*, leader: int) -> None:
+        epoch = partition.state.leader_epoch + 1
+        partition.become(partition.state._replace(leader=leader, leader_epoch=epoch), 0)
+
+    assert await produce(0) == ErrorCode.NONE
+    lead(leader=9)
+    assert await produce(1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    lead(leader=broker.node.broker_id)
+    assert [await produce(sequence) for sequence in (2, 1, 2, 4)] == [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ]
+
+
+@on_broker(both=False)
 async def test_a_duplicate_in_one_request_with_others(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t", 2)
