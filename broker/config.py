@@ -28,6 +28,7 @@ from .net.endpoints import (
     parse_protocol_map,
 )
 from .settings import changes
+from .settings.admin import check_admin_settings
 from .settings.authorization import check_authorization_settings
 from .settings.built import GROUPS, BrokerSettings
 from .settings.connections import limit_name, limit_setting
@@ -296,6 +297,7 @@ class Config(BrokerSettings):
         check_replication_settings(self)
         check_zookeeper_settings(self)
         check_authorization_settings(self)
+        check_admin_settings(self)
 
     def limit_of_listener(self, listener_name: str, name: str) -> int:
         """The limit of connections of one listener, by the name of the broker's limit."""

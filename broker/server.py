@@ -82,6 +82,8 @@ class Broker:
     host: str
     port: int
     """The address at which clients reach the first listener; known once started."""
+    node: Node
+    """The broker as its handlers see it; known once started."""
 
     def __init__(
         self,
@@ -382,7 +384,7 @@ class Broker:
             config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
         )
         self.host, self.port = registration.endpoints[0].host, registration.endpoints[0].port
-        self._node = node
+        self.node = node
         self._stack.callback(self._member.end)
         watch = watch_loop(config, runtime, node.metrics.counters)
         self._tasks.spawn(watch, "watch the loop")
@@ -397,7 +399,7 @@ class Broker:
 
     async def _begin(self) -> None:
         """Return once the controller has sent the roles of the replicas."""
-        node = self._node
+        node = self.node
         await self._member.begin()
         self._stack.push_async_callback(self._hand_over)
         self._tasks.spawn(node.groups.expire_forever(), "expire offsets")

@@ -24,6 +24,11 @@ def ready_line(brokers: "Sequence[Broker]", data_dir: str) -> str:
     )
 
 
+def admin_line(url: str) -> str:
+    """The line about the admin API, which follows the ready line."""
+    return f"odradek admin: {url}"
+
+
 def _address(broker: "Broker") -> str:
     config = broker.config
     protocol = config.security_protocols[config.advertised_endpoints[0].name]

@@ -4,6 +4,7 @@ Settings whose effect is not built yet are in `later.py` or `security.py`, and a
 it is. Those that can have no effect in Odradek are in `never.py`.
 """
 
+from .admin import AdminSettings
 from .authorization import AuthorizationSettings
 from .connections import AnswerSettings, ListenerSettings
 from .controller import ControllerSettings
@@ -107,6 +108,7 @@ class BrokerSettings(
     ThrottleSettings,
     ZooKeeperSettings,
     AuthorizationSettings,
+    AdminSettings,
     OdradekSettings,
 ):
     """All settings of a broker that have an effect."""

@@ -141,6 +141,7 @@ _GROUP_TITLES: Final = (
     "Quotas and throttled replication",
     "ZooKeeper",
     "Authorization",
+    "The admin API",
     "Odradek's own",
 )
 

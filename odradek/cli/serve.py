@@ -9,17 +9,18 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from odradek.broker.admin_api import serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
-from odradek.ready_line import bracketed, ready_line
+from odradek.ready_line import admin_line, bracketed, ready_line
 from odradek.storage.errors import StorageError
 
 from .commands import command
@@ -64,6 +65,11 @@ if TYPE_CHECKING:
     metavar="HOST:PORT[,…][/CHROOT]",
     help="Join the cluster of this ZooKeeper: zookeeper.connect.",
 )
+@click.option(
+    "--admin",
+    metavar="HOST:PORT",
+    help="Where to serve the admin API, by which tests drive the brokers: odradek.admin.listener.",
+)
 @click.option("--broker-id", type=click.IntRange(0), help="The id of this broker: broker.id.")
 @click.option(
     "--set",
@@ -100,6 +106,7 @@ def serve(
     secure: bool,
     brokers: int,
     zookeeper: str | None,
+    admin: str | None,
     broker_id: int | None,
     overrides: dict[str, str],
     log_format: str,
@@ -118,6 +125,7 @@ def serve(
         ("--data-dir", "log.dirs", data_dir),
         ("--listen", "listeners", None if listen is None or secure else f"PLAINTEXT://{listen}"),
         ("--zookeeper", "zookeeper.connect", zookeeper),
+        ("--admin", "odradek.admin.listener", admin),
         ("--broker-id", "broker.id", None if broker_id is None else str(broker_id)),
     ):
         if value is not None:
@@ -161,16 +169,14 @@ async def _serve(
         if not await _has_started(running, stopping):
             return
         try:
-            click.echo(_ready_line(running))
-            if files is not None:
-                from .secure import say_files
-
-                for line in say_files(files, _addresses(running)):
+            async with serve_admin(config, running, runtime) as admin_url:
+                for line in _what_to_say(running, admin_url, files):
                     click.echo(line)
-            # Existing objects are permanent: the collector need not scan them while requests wait.
-            gc.collect()
-            gc.freeze()
-            reason = await _failure_before(stopping, running)
+                # Existing objects are permanent: the collector need not scan them while requests
+                # wait.
+                gc.collect()
+                gc.freeze()
+                reason = await _failure_before(stopping, running)
         finally:
             await running.stop()
     finally:
@@ -206,6 +212,19 @@ def _make(
     from odradek.broker.local_cluster import LocalCluster
 
     return LocalCluster(config.data_dir, count, load, runtime, recovery_bar=_recovery_bar)
+
+
+def _what_to_say(
+    running: "Broker | LocalCluster", admin_url: str, files: "SecureFiles | None"
+) -> Iterator[str]:
+    """The lines that are printed once the brokers serve."""
+    yield _ready_line(running)
+    if admin_url:
+        yield admin_line(admin_url)
+    if files is not None:
+        from .secure import say_files
+
+        yield from say_files(files, _addresses(running))
 
 
 def _ready_line(running: "Broker | LocalCluster") -> str:

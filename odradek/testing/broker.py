@@ -56,6 +56,7 @@ QUICK_CLUSTER: Final = {
 OWN_SETTINGS: Final = {
     "listeners": "the port is always a free one",
     "log.dirs": "give data_dir",
+    "odradek.admin.listener": "it is always on, at admin_url",
     "zookeeper.connect": "give zookeeper",
 }
 
@@ -112,6 +113,7 @@ class Broker:
         self._runner: Runner | None = None
         self._ready: Ready | None = None
         self._ports: list[HeldPort] = []
+        self._admin_ports: list[HeldPort] = []
         self._down: set[int] = set()
         self._last_log = ""
 
@@ -142,12 +144,15 @@ class Broker:
             self._runner = self._new_runner(Path(self._scratch.name))
         if not self._ports:
             self._ports = [HeldPort() for _ in range(self._count)]
+            processes = 1 if self._zookeeper is None else self._count
+            self._admin_ports = [HeldPort() for _ in range(processes)]
         try:
             is_cluster = self._zookeeper is not None
             self._security.prepare(Path(self._scratch.name), is_cluster=is_cluster)
             self._security.add_first_user(self.data_dir)
             self._ready = self._runner.start(
                 ports=[held.port for held in self._ports],
+                admin_ports=[held.port for held in self._admin_ports],
                 data_dir=self.data_dir,
                 protocol=self._security.protocol,
                 settings={**self._security.settings, **self._settings},
@@ -286,6 +291,18 @@ class Broker:
         return next(iter(self._told.addresses))
 
     @property
+    def admin_url(self) -> str:
+        """Where its admin API is: `http://127.0.0.1:PORT`, the same after restarts.
+
+        Of brokers with a process each, it is that of the first one that runs.
+        """
+        down = self._down if self._zookeeper is not None else ()
+        for number, held in zip(self._told.addresses, self._admin_ports, strict=False):
+            if number not in down:
+                return f"http://127.0.0.1:{held.port}"
+        raise RuntimeError("no broker runs")
+
+    @property
     def startup_ms(self) -> int:
         """Milliseconds from the start of its process until it served, at the last start."""
         return self._told.startup_ms
@@ -395,9 +412,9 @@ class Broker:
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
-        for held in self._ports:
+        for held in (*self._ports, *self._admin_ports):
             held.close()
-        self._ports = []
+        self._ports, self._admin_ports = [], []
         self._ready = None
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from .errors import BrokerFailed
-from .ready import Ready
+from .ready import ADMIN_LISTENER, Ready, admin_listener
 
 STOP_TIMEOUT_S: Final = 20.0
 LOG_LINES_IN_ERRORS: Final = 40
@@ -26,6 +26,7 @@ READY: Final = re.compile(
     rb"odradek ready: (?P<endpoints>\S+) brokers?=(?P<broker_ids>[\d,]+)"
     rb" data=(?P<data>.*) startup_ms=(?P<startup_ms>\d+)\n"
 )
+ADMIN: Final = re.compile(rb"odradek admin: http://\S+/\n")
 ENDPOINT: Final = re.compile(r"[A-Z_]+://(?P<host>\S+):(?P<port>\d+)")
 # Settings from the environment would make a test depend on the machine it runs on.
 NOT_INHERITED: Final = ("ODRADEK_", "KAFKA_")
@@ -58,24 +59,28 @@ class ChildBroker:
         self,
         *,
         ports: Sequence[int] = (),
+        admin_ports: Sequence[int] = (),
         data_dir: Path,
         protocol: str = "PLAINTEXT",
         settings: Mapping[str, str],
     ) -> Ready:
-        """Start it, and return once it serves; `ports` empty: on a free one.
+        """Start it, and return once it serves; without ports, on free ones.
 
         Raises: BrokerFailed.
         """
         if self._process is not None:
             self._forget()  # one that ended on its own
+        settings = {**settings, ADMIN_LISTENER: admin_listener(admin_ports)}
         self._process = self._spawn(self._command(ports, data_dir, protocol, settings))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
         line = first_line(self._process.stdout, deadline_s)
         if found := READY.fullmatch(line):
-            return _ready(found)
+            line = first_line(self._process.stdout, deadline_s)
+            if ADMIN.fullmatch(line):
+                return _ready(found)
         if line.endswith(b"\n"):
-            reason = f"printed {line!r} instead of the ready line"
+            reason = f"printed {line!r} instead of where it is"
         elif time.monotonic() < deadline_s and self._has_ended():
             reason = f"ended with exit code {self._process.returncode} instead of starting"
         else:

@@ -1,8 +1,8 @@
 """The child process of a fixture with several brokers, controlled through standard input.
 
-`python -m odradek.testing.cluster_process JSON`. It prints the ready line, then reads lines
-`COMMAND BROKER` and answers each with an empty line, or with an error. When its input ends, it
-stops the brokers and exits.
+`python -m odradek.testing.cluster_process JSON`. It prints the ready line and that of the admin
+API, then reads lines `COMMAND BROKER` and answers each with an empty line, or with an error. When
+its input ends, it stops the brokers and exits.
 """
 
 import asyncio
@@ -12,11 +12,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.broker.admin_api import serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import StartupError
-from odradek.ready_line import ready_line
+from odradek.ready_line import admin_line, ready_line
 from odradek.storage.errors import StorageError
 
 from .commands import obey
@@ -36,8 +37,10 @@ async def _run(given: Mapping[str, Any]) -> None:
         )
         await cluster.start()
         try:
-            _say(ready_line(list(cluster.brokers.values()), cluster.directory))
-            await _obey_until_end(cluster)
+            async with serve_admin(load({}), cluster, runtime) as admin_url:
+                _say(ready_line(list(cluster.brokers.values()), cluster.directory))
+                _say(admin_line(admin_url))
+                await _obey_until_end(cluster)
         finally:
             await cluster.stop()
     finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .errors import BrokerFailed
-from .ready import Ready
+from .ready import ADMIN_LISTENER, Ready, admin_listener
 
 if TYPE_CHECKING:
     from odradek.broker.config import Config
@@ -53,11 +53,12 @@ class InProcessBroker:
         self,
         *,
         ports: Sequence[int] = (),
+        admin_ports: Sequence[int] = (),
         data_dir: Path,
         protocol: str = "PLAINTEXT",
         settings: Mapping[str, str],
     ) -> Ready:
-        """Start it, and return once it serves; `ports` empty: on free ones.
+        """Start it, and return once it serves; without ports, on free ones.
 
         Raises: BrokerFailed.
         """
@@ -68,6 +69,7 @@ class InProcessBroker:
             **settings,
             "listeners": f"{protocol}://127.0.0.1:{ports[0] if ports else 0}",
             "log.dirs": str(data_dir),
+            ADMIN_LISTENER: admin_listener(admin_ports),
         }
         self._thread = threading.Thread(
             target=self._run, args=(overrides,), name="odradek", daemon=True
@@ -150,18 +152,23 @@ class InProcessBroker:
             raise BrokerFailed(reason)
 
     async def _serve_one(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
+        from odradek.broker.admin_api import serve_admin
         from odradek.broker.config import load_config
         from odradek.broker.server import Broker
 
         started_s = time.monotonic()
-        broker = Broker(load_config(overrides=overrides), runtime)
+        config = load_config(overrides=overrides)
+        broker = Broker(config, runtime)
         await broker.start()
-        self._settle([broker], started_s)
-        reason = await self._failure_before_stop(broker.failed())
-        await broker.stop()
-        return reason
+        try:
+            async with serve_admin(config, broker, runtime):
+                self._settle([broker], started_s)
+                return await self._failure_before_stop(broker.failed())
+        finally:
+            await broker.stop()
 
     async def _serve_several(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
+        from odradek.broker.admin_api import serve_admin
         from odradek.broker.config import load_config
         from odradek.broker.local_cluster import LocalCluster
 
@@ -174,10 +181,12 @@ class InProcessBroker:
         )
         await cluster.start()
         self._cluster = cluster
-        self._settle(list(cluster.brokers.values()), started_s)
-        reason = await self._failure_before_stop(cluster.failed())
-        await cluster.stop()
-        return reason
+        try:
+            async with serve_admin(load({}), cluster, runtime):
+                self._settle(list(cluster.brokers.values()), started_s)
+                return await self._failure_before_stop(cluster.failed())
+        finally:
+            await cluster.stop()
 
     def _settle(self, brokers: "Sequence[Broker]", started_s: float) -> None:
         self._ready = Ready(

@@ -30,6 +30,7 @@ class ProcessCluster:
         self._start_timeout_s = start_timeout_s
         self._children: dict[int, ChildBroker] = {}
         self._ports: dict[int, int] = {}
+        self._admin_ports: dict[int, int] = {}
         self._data_dir = scratch
         self._protocol = "PLAINTEXT"
         self._settings: dict[str, str] = {}
@@ -53,11 +54,12 @@ class ProcessCluster:
         self,
         *,
         ports: Sequence[int] = (),
+        admin_ports: Sequence[int] = (),
         data_dir: Path,
         protocol: str = "PLAINTEXT",
         settings: Mapping[str, str],
     ) -> Ready:
-        """Start them, and return once all serve; `ports` empty: on free ones.
+        """Start them, and return once all serve; without ports, on free ones.
 
         Raises: BrokerFailed.
         """
@@ -81,6 +83,7 @@ class ProcessCluster:
                 child = ChildBroker(log_path, start_timeout_s=self._start_timeout_s)
                 self._children[broker_id] = child
                 self._ports[broker_id] = ports[index] if ports else 0
+                self._admin_ports[broker_id] = admin_ports[index] if admin_ports else 0
             ready = self._start(broker_id)
             addresses |= ready.addresses
             startup_ms = max(startup_ms, ready.startup_ms)
@@ -132,6 +135,7 @@ class ProcessCluster:
     def _start(self, broker_id: int) -> Ready:
         ready = self._children[broker_id].start(
             ports=[self._ports[broker_id]],
+            admin_ports=[self._admin_ports[broker_id]],
             data_dir=self._data_dir / f"broker-{broker_id}",
             protocol=self._protocol,
             settings={**self._settings, "broker.id": str(broker_id)},

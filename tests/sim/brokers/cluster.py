@@ -147,7 +147,7 @@ class SimCluster:
 
     def node(self, broker_id: int) -> Node:
         """What the handlers of a running broker see."""
-        return self.brokers[broker_id]._node
+        return self.brokers[broker_id].node
 
     @property
     def port(self) -> int:

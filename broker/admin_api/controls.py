@@ -1,0 +1,39 @@
+"""What the resources of the admin API may touch."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..server import Broker
+
+if TYPE_CHECKING:
+    from ..local_cluster import LocalCluster
+    from ..runtime import Runtime
+
+
+@dataclass(slots=True, kw_only=True)
+class Controls:
+    """The brokers of this process, and what they share."""
+
+    running: "Broker | LocalCluster"
+    runtime: "Runtime"
+    changing_brokers: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a broker is started or ended, so that no two requests do so at once."""
+
+    @property
+    def cluster(self) -> "LocalCluster | None":
+        """The cluster, if this process has several brokers."""
+        return None if isinstance(self.running, Broker) else self.running
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The running brokers by id."""
+        if isinstance(self.running, Broker):
+            return {self.running.broker_id: self.running}
+        return self.running.brokers
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of all brokers, running or not."""
+        return list(self.brokers) if self.cluster is None else self.cluster.broker_ids

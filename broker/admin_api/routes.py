@@ -1,0 +1,95 @@
+"""The table of the admin API: a route is a method and a path, its fields, and what it answers.
+
+A resource is a function `(controls, path arguments, fields) -> what JSON can express`, or a
+coroutine function. Its docstring is the summary in the OpenAPI document.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from . import brokers, openapi
+from .controls import Controls
+from .fields import Field, Json
+from .problems import Problem
+from .schemas import Schema
+
+PREFIX: Final = "/admin/v1"
+PARAMETER: Final = re.compile(r"\{(\w+)\}")
+
+Resource = Callable[[Controls, Mapping[str, str], Mapping[str, Any]], Json | Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row; the template is below PREFIX, `{name}` in it takes one segment of a path."""
+
+    method: str
+    template: str
+    resource: Resource
+    answer: Schema
+    fields: tuple[Field, ...] = ()
+    """In the body of a POST, in the query of a GET or DELETE."""
+    status: int = 200
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the path arguments."""
+        return PARAMETER.findall(self.template)
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """The path arguments, if the template fits these segments of a path."""
+        wanted = self.template.strip("/").split("/")
+        if len(wanted) != len(segments):
+            return None
+        arguments = {}
+        for part, segment in zip(wanted, segments, strict=True):
+            if found := PARAMETER.fullmatch(part):
+                arguments[found[1]] = segment
+            elif part != segment:
+                return None
+        return arguments
+
+
+def _show_openapi(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Describe this API in OpenAPI."""
+    return openapi.document(ROUTES, PREFIX)
+
+
+ROUTES: Final = (
+    Route("GET", "/openapi.json", _show_openapi, {"type": "object"}),
+    Route("GET", "/brokers", brokers.show_all, brokers.BROKERS),
+    Route("POST", "/brokers/{id}/start", brokers.start, brokers.BROKER),
+    Route("POST", "/brokers/{id}/stop", brokers.stop, brokers.BROKER),
+    Route("POST", "/brokers/{id}/kill", brokers.kill, brokers.BROKER, (brokers.EXPIRE,)),
+)
+
+
+def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
+    """The route of a request, and its path arguments.  Raises: Problem (404, 405)."""
+    segments = _segments(path)
+    allowed = []
+    for route in ROUTES:
+        arguments = None if segments is None else route.match(segments)
+        if arguments is None:
+            continue
+        if route.method == method:
+            return route, arguments
+        allowed.append(route.method)
+    if not allowed:
+        raise Problem(404, f"there is no {path[:200]!a}: see {PREFIX}/openapi.json")
+    names = ", ".join(sorted(allowed))
+    raise Problem(405, f"this path has no {method}, but {names}", headers={"Allow": names})
+
+
+def _segments(path: str) -> list[str] | None:
+    """The decoded segments below PREFIX; None if the path is another one, or not text."""
+    if not path.startswith(f"{PREFIX}/"):
+        return None
+    parts = path.removeprefix(f"{PREFIX}/").split("/")
+    try:
+        return [unquote(part, errors="strict") for part in parts]
+    except UnicodeDecodeError:
+        return None

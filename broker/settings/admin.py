@@ -1,0 +1,104 @@
+"""Settings of the admin API, and the form of its address."""
+
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+from .declaration import PASSWORD, STRING, ConfigError, Setting
+
+UNIX = "unix:"
+PORT_MAX = 65_535
+
+
+class AdminAddress(NamedTuple):
+    """Where the admin API listens: a host and a port, or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{UNIX}{self.path}" if self.path else f"http://{self.authority}/"
+
+    @property
+    def authority(self) -> str:
+        """`HOST:PORT`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.path or self.host == "localhost":
+            return True
+        address = _ip(self.host)
+        return address is not None and address.is_loopback
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it listens on all interfaces, so that its host is no name of this machine."""
+        address = _ip(self.host)
+        return address is not None and address.is_unspecified
+
+
+def _ip(host: str) -> Any:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def parse_admin_listener(text: str) -> AdminAddress | None:
+    """Parse HOST:PORT, [IPV6]:PORT or unix:PATH; None if it is none of them."""
+    if text.startswith(UNIX):
+        path = text.removeprefix(UNIX)
+        return AdminAddress(path=path) if path else None
+    host, separator, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if is_bracketed else host
+    if not (separator and host and port.isascii() and port.isdigit()) or len(port) > 5:
+        return None
+    if (":" in host) != is_bracketed or "/" in host or "@" in host or int(port) > PORT_MAX:
+        return None
+    return AdminAddress(host=host, port=int(port))
+
+
+def _listener(text: str) -> str | None:
+    if not text or parse_admin_listener(text) is not None:
+        return None
+    return "HOST:PORT, unix:PATH, or empty for no admin API"
+
+
+def _token(text: str) -> str | None:
+    return None if all("!" <= sign <= "~" for sign in text) else "ASCII without blanks"
+
+
+class AdminSettings:
+    """The admin API: HTTP with JSON, by which tests and tools drive the brokers of a process."""
+
+    odradek_admin_listener = Setting(
+        "odradek.admin.listener",
+        STRING,
+        "",
+        "Where the admin API listens, as HOST:PORT or unix:PATH; port 0 takes a free one. Empty: "
+        "there is none. It can stop brokers and do everything that an administrator may. One "
+        "process has one, also with several brokers.",
+        check=_listener,
+    )
+    odradek_admin_token = Setting(
+        "odradek.admin.token",
+        PASSWORD,
+        "",
+        "The token that clients of the admin API must send, as `Authorization: Bearer TOKEN`. "
+        "Empty: none, which is only allowed on a loopback address or a Unix socket.",
+        check=_token,
+    )
+
+
+def check_admin_settings(config: Any) -> None:
+    """Check that strangers can't use the admin API.  Raises: ConfigError."""
+    text = config.odradek_admin_listener
+    address = parse_admin_listener(text)
+    if address is not None and not address.is_local and not config.odradek_admin_token:
+        raise ConfigError(
+            f"odradek.admin.listener={text} is not a loopback address, so everyone who reaches it "
+            "could stop the brokers: set odradek.admin.token, too"
+        )

@@ -1,0 +1,98 @@
+"""The client of the admin API: HTTP and JSON, blocking, without dependencies.
+
+The typed objects that `Broker` offers (`topics`, `groups`, ...) are built on it.
+"""
+
+import http.client
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from .errors import BrokerFailed
+
+PREFIX: Final = "/admin/v1"
+TIMEOUT_S: Final = 60.0
+
+
+class AdminError(BrokerFailed):
+    """The admin API refuses a request, or fails."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        """Of HTTP."""
+
+
+class InvalidField(AdminError, ValueError):
+    """A request has a field that is unknown or has a wrong value."""
+
+
+class AdminClient:
+    """A client; threads may share it."""
+
+    def __init__(self, url: str, *, token: str = "", timeout_s: float = TIMEOUT_S) -> None:
+        """`url` is `http://HOST:PORT`."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError(f"{url!r} is not http://HOST:PORT")
+        self._lock = threading.Lock()
+        self._http = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def get(self, *segments: object, **query: object) -> Any:
+        """GET the path of these segments, with a query.  Raises: AdminError, BrokerFailed."""
+        return self._ask("GET", segments, query, None)
+
+    def post(self, *segments: object, **fields: object) -> Any:
+        """POST these fields.  Raises: AdminError, BrokerFailed."""
+        return self._ask("POST", segments, {}, json.dumps(fields).encode())
+
+    def delete(self, *segments: object, **query: object) -> Any:
+        """DELETE what the path names.  Raises: AdminError, BrokerFailed."""
+        return self._ask("DELETE", segments, query, None)
+
+    def close(self) -> None:
+        """Close the connection; a later request opens another one."""
+        with self._lock:
+            self._http.close()
+
+    def _ask(
+        self, method: str, segments: tuple[object, ...], query: Mapping[str, object], body: Any
+    ) -> Any:
+        path = "/".join([PREFIX, *(quote(str(segment), safe="") for segment in segments)])
+        given = {name: _text(value) for name, value in query.items() if value is not None}
+        target = f"{path}?{urlencode(given)}" if given else path
+        with self._lock:
+            try:
+                status, text = self._exchange(method, target, body)
+                answer = json.loads(text)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self._http.close()
+                raise BrokerFailed(f"the admin API does not answer: {error!r}") from error
+        if status >= http.client.BAD_REQUEST:
+            kind = InvalidField if status == http.client.BAD_REQUEST else AdminError
+            raise kind(status, answer["error"])
+        return answer
+
+    def _exchange(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
+        is_reused = self._http.sock is not None
+        try:
+            return self._exchange_once(method, target, body)
+        except ConnectionError:  # an idle connection that the server has closed meanwhile
+            if not is_reused:
+                raise
+            self._http.close()
+            return self._exchange_once(method, target, body)
+
+    def _exchange_once(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
+        self._http.request(method, target, body, self._headers)
+        response = self._http.getresponse()
+        return response.status, response.read()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
