@@ -68,10 +68,11 @@ def test_the_last_sequence_wraps() -> None:
     assert read_header(build_batch(example_records(3))).last_sequence == -1
 
 
-@pytest.mark.parametrize("size_bytes", range(HEADER_SIZE_BYTES))
-def test_every_prefix_of_a_header_is_truncated(size_bytes: int) -> None:
-    with pytest.raises(Truncated):
-        read_header(build_batch(example_records(1))[:size_bytes])
+def test_every_prefix_of_a_header_is_truncated() -> None:
+    batch = build_batch(example_records(1))
+    for size_bytes in range(HEADER_SIZE_BYTES):
+        with pytest.raises(Truncated):
+            read_header(batch[:size_bytes])
 
 
 @pytest.mark.parametrize("batch_length", [48, 0, -1, -(2**31)])
