@@ -56,6 +56,11 @@ class OwnEffect:
 Effect = Answer | AppendRecords | OwnEffect
 
 
+def any_topic(name: str) -> bool:
+    """The right of a client whose rights nobody limits."""
+    return True
+
+
 class Caller(NamedTuple):
     """The client that sent a request, and the version of the API it used."""
 
@@ -63,3 +68,5 @@ class Caller(NamedTuple):
     client_host: str
     """In Kafka's form: "/127.0.0.1"."""
     version: int
+    may_describe: Callable[[str], bool] = any_topic
+    """Whether the client may describe a topic; asks the current ACLs."""

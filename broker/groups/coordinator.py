@@ -13,6 +13,7 @@ from odradek.protocol.schema import Message
 from ..coordination.interface import Session
 from ..coordinators.callers import caller_of
 from ..coordinators.internal_topic import InternalTopic, TopicPlan
+from ..core.effects import any_topic
 from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
@@ -105,16 +106,18 @@ class GroupCoordinator:
         request: T,
         call: Call,
         refused: Callable[[ErrorCode], Message],
+        may_describe: Callable[[str], bool] = any_topic,
     ) -> Message | asyncio.Future[Message]:
         """Let the group's shard decide with its method `decide`; the answer, or a future for it.
 
-        `refused` creates the answer if there is no such shard here, or not yet.
+        `refused` creates the answer if there is no such shard here, or not yet. `may_describe` are
+        the client's rights to topics, for requests that may find topics by pattern.
         """
         try:
             led = self._led_of(group_id)
         except Refused as error:
             return refused(error.code)
-        return led.ask(decide, group_id, request, caller_of(call))
+        return led.ask(decide, group_id, request, caller_of(call, may_describe))
 
     def shard_of(self, group_id: str) -> "Shard":
         """The group's shard.

@@ -82,6 +82,10 @@ class Rights:
         """The same as `may`, for a topic."""
         return self.may(operation, ResourceType.TOPIC, name, quietly=quietly)
 
+    def may_describe(self, topic: str) -> bool:
+        """Whether the client may know of a topic that it has not named itself."""
+        return self.topic(Operation.DESCRIBE, topic, quietly=True)
+
     def group(self, operation: Operation, group_id: str, *, quietly: bool = False) -> bool:
         """The same for a group."""
         return self.may(operation, ResourceType.GROUP, group_id, quietly=quietly)

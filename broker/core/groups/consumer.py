@@ -179,7 +179,7 @@ class ConsumerGroup:
         def finish(code: ErrorCode) -> Sequence[Effect]:
             if code != ErrorCode.NONE:
                 return [Answer(reply, refusal(coordinator_code_of(code)))]
-            resolving = self.resolve(now_ms, wall_ms) if may_resolve else ()
+            resolving = self.resolve(caller, now_ms, wall_ms) if may_resolve else ()
             return [Answer(reply, response), *resolving]
 
         version = self._topics.version
@@ -330,15 +330,16 @@ class ConsumerGroup:
 
     # Patterns.
 
-    def resolve(self, now_ms: int, wall_ms: int) -> Sequence[Effect]:
+    def resolve(self, caller: Caller, now_ms: int, wall_ms: int) -> Sequence[Effect]:
         """Resolve the patterns if necessary, and if the last time is long enough ago.
 
         This is a separate decision, made once the records of the heartbeat that required it are
         committed. As in Kafka, which resolves in the background, a member with a new pattern gets
-        its assignment with a later heartbeat.
+        its assignment with a later heartbeat.  And as in Kafka, all patterns match what the
+        caller may describe.
         """
         terms = self.terms(wall_ms)
-        search = self._patterns.look_up(self.state, terms)
+        search = self._patterns.look_up(self.state, terms, caller.may_describe)
         if search is None:
             return []
         draft = Draft(self.state)

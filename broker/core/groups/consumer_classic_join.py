@@ -116,7 +116,9 @@ def _join(
 
     def finish(code: ErrorCode) -> Sequence[Effect]:
         answer = _join_answer(code, member, joining)
-        return [answer, *(group.resolve(now_ms, wall_ms) if code is ErrorCode.NONE else ())]
+        if code is not ErrorCode.NONE:
+            return [answer]
+        return [answer, *group.resolve(joining.caller, now_ms, wall_ms)]
 
     return group.commit(draft, finish, now_ms)
 

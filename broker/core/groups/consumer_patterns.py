@@ -2,11 +2,12 @@
 
 A record holds the topics of each pattern. Patterns are resolved when one is new, when there are new
 topics, and periodically; but at most every ten seconds, as a group may have many patterns and the
-cluster many topics.  Long work is interrupted and continued at the next heartbeat, so that
-other groups are served meanwhile.
+cluster many topics.  A pattern matches only topics that the client may describe whose request
+begins this, as in Kafka; a right that changes later counts from the next time on.  Long work is
+interrupted and continued at the next heartbeat, so that other groups are served meanwhile.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ WORK_MAX: Final = 25_000_000
 """The work done at a time, in program instructions times characters; 400 of these take at most a
 microsecond.  That is enough for a pattern of 50 characters and 20,000 topics."""
 COMPILE_WORK: Final = 100  # for each instruction
+RIGHTS_WORK: Final = 2_000  # for each match
 
 
 class PatternChange(Enum):
@@ -44,10 +46,13 @@ class PatternNeed(NamedTuple):
 class PatternSearch:
     """Resolves patterns, in several steps if necessary."""
 
-    __slots__ = ("_steps", "need", "topics")
+    __slots__ = ("_may_describe", "_steps", "need", "topics")
 
-    def __init__(self, need: PatternNeed, patterns: Iterable[str]) -> None:
+    def __init__(
+        self, need: PatternNeed, patterns: Iterable[str], may_describe: Callable[[str], bool]
+    ) -> None:
         self.need = need
+        self._may_describe = may_describe
         self.topics: dict[str, frozenset[str]] = {}
         """The topics of each pattern that is resolved; empty for the one in progress."""
         self._steps = self._run(sorted(patterns))
@@ -73,7 +78,9 @@ class PatternSearch:
                     work = WORK_MAX
                 work -= pattern.programsize * len(name)
                 if pattern.fullmatch(name) is not None:
-                    matched.append(name)
+                    work -= RIGHTS_WORK
+                    if self._may_describe(name):
+                        matched.append(name)
             self.topics[text] = frozenset(matched)
 
 
@@ -86,13 +93,15 @@ class PatternClock:
         self._done: PatternNeed | None = None  # None after loading: there may be new topics
         self._search: PatternSearch | None = None
 
-    def look_up(self, state: GroupState, terms: Terms) -> PatternSearch | None:
+    def look_up(
+        self, state: GroupState, terms: Terms, may_describe: Callable[[str], bool]
+    ) -> PatternSearch | None:
         """Begin to resolve the patterns if it is time, or continue; the result once it is done."""
         if self._search is None:
             need = self._need(state, terms)
             if need is None:
                 return None
-            self._search = PatternSearch(need, state.patterns)
+            self._search = PatternSearch(need, state.patterns, may_describe)
         if not self._search.go_on():
             return None
         search, self._search = self._search, None

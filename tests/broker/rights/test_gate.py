@@ -247,6 +247,27 @@ async def test_groups_of_the_consumer_protocol(broker: RunningBroker) -> None:
     assert (hidden.error_code, hidden.members) == (NO_TOPIC_RIGHT, [])
 
 
+@on_broker({**AUTHORIZER, "group.consumer.assignment.interval.ms": "0"}, both=False)
+async def test_a_pattern_gives_no_topic_that_the_member_may_not_describe(
+    broker: RunningBroker,
+) -> None:
+    admin, alice = await with_topic(broker)
+    await admin.create_topic("t-hidden")
+    await allow(broker, READ, GROUP, "g")
+    await allow(broker, DESCRIBE, TOPIC, "t")
+    await admin.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    beat = consumer_heartbeat("g", "m", topics=[])
+    beat.subscribed_topic_regex = "t.*"
+
+    async def has_joined() -> bool:  # once the group is loaded
+        return not (await alice.ask(beat, 1)).error_code
+
+    await until(has_joined)
+    assigned = (await alice.ask(consumer_heartbeat("g", "m", 1), 1)).assignment.topic_partitions
+    names = [broker.node.metadata.topic_name(topic.topic_id) for topic in assigned]
+    assert names == ["t"]
+
+
 @on_broker(AUTHORIZER, both=False)
 async def test_our_own_apis(broker: RunningBroker) -> None:
     broker.node.local.is_alone = False

@@ -67,6 +67,8 @@ class Running:
         self.wall_ms = WALL_MS
         self.log: list[GroupRecord] = []
         self.refuse = ErrorCode.NONE
+        self.hidden: set[str] = set()
+        """The topics that the callers may not describe."""
         self.group = self._made()
 
     def _made(self) -> ConsumerGroup:
@@ -108,7 +110,7 @@ class Running:
                 TopicPartitions(topic_id=self.id_of(topic), partitions=partitions)
                 for topic, partitions in owned.items()
             ]
-        caller = Caller("app", "/127.0.0.1", version)
+        caller = Caller("app", "/127.0.0.1", version, lambda name: name not in self.hidden)
         (answer,) = self.run(
             self.group.heartbeat(request, caller, object(), self.now_ms, self.wall_ms)
         )

@@ -29,6 +29,26 @@ def test_the_first_heartbeat_is_answered_before_the_topics_are_looked_up() -> No
     assert run.group.is_subscribed_to("t4") and not run.group.is_subscribed_to("u2")
 
 
+def test_a_pattern_does_not_match_what_the_member_may_not_describe() -> None:
+    run = Running(Topics(t4=4, t1=1))
+    run.hidden = {"t1"}
+    run.join("a", subscribed_topic_regex="t.*")
+    assert run.told(run.send("a", 1)) == {"t4": [0, 1, 2, 3]}
+    assert not run.group.is_subscribed_to("t1")
+
+
+def test_a_right_that_is_given_counts_from_the_next_lookup_on() -> None:
+    run = Running(Topics(t4=4, t1=1), regex_refresh_interval_ms=20_000)
+    run.hidden = {"t1"}
+    join(run, "a", "t.*")
+    run.hidden = set()
+    run.pass_time(20_000)
+    assert run.told(run.send("a", 1)) == {"t4": [0, 1, 2, 3]}
+    run.pass_time(1)
+    run.send("a", 2)
+    assert run.told(run.send("a", 2)) == {"t1": [0], "t4": [0, 1, 2, 3]}
+
+
 def test_a_known_pattern_is_assigned_at_once() -> None:
     run = Running()
     join(run, "a", "t.*")
