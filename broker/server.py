@@ -215,7 +215,7 @@ class Broker:
             runtime.random.randbytes,
             is_own_store=self.config.zookeeper_connect is None,
         )
-        self._offers = self._make_offers(cluster_id)
+        self._offers = await self._make_offers(session)
         log_dirs.identify(self.broker_id, cluster_id)
         config_of = await self._log_configs(session)
         recovery = Recovery(
@@ -348,17 +348,24 @@ class Broker:
         kind = StreamListener if self._portable else PlainListener
         return kind(connections, endpoint, self.config)
 
-    def _make_offers(self, cluster_id: str) -> "dict[str, Offer]":
-        """How clients log in, by the listeners on which they must.  Raises: ConfigError."""
-        made = {}
-        for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
-            given = self.config.listener_sasl(endpoint.name)
-            if given is not None:
-                from .sasl.offers import Secrets, make_offer
+    async def _make_offers(self, session: Session) -> "dict[str, Offer]":
+        """How clients log in, by the listeners on which they must.
 
-                secrets = Secrets(cluster_id.encode(), self._runtime.random_bits)
-                made[endpoint.name] = make_offer(given, self._scram_users, secrets)
-        return made
+        Raises: ConfigError, MalformedZnode.
+        """
+        ends = (*self.config.listener_endpoints, *self.config.private_endpoints)
+        all_given = [(end.name, self.config.listener_sasl(end.name)) for end in ends]
+        secured = [(name, given) for name, given in all_given if given is not None]
+        if not secured:
+            return {}
+        from .member.scram_secret import scram_secret
+        from .sasl.offers import Secrets, make_offer, offers_scram
+
+        needs_secret = any(offers_scram(given) for _, given in secured)
+        runtime = self._runtime
+        of_cluster = await scram_secret(session, runtime.random_bytes) if needs_secret else b""
+        secrets = Secrets(of_cluster, runtime.random_bits)
+        return {name: make_offer(given, self._scram_users, secrets) for name, given in secured}
 
     def _check_own_logins(self) -> None:
         """Check that other brokers, which know the same users, let this one log in.

@@ -65,10 +65,12 @@ PASSING: Final = frozenset(
         "/kafka-acl-changes",
         "/kafka-acl-extended-changes",
         "/delegation_token/token_changes",
+        znodes.SCRAM_SECRET,
         "/zookeeper",
     }
 )
-"""Nodes left behind silently: those between running brokers, and ZooKeeper's own."""
+"""Nodes left behind silently: those between running brokers, ZooKeeper's own, and a secret that is
+made anew."""
 
 KAFKA_ROOTS: Final = znodes.STARTUP_PATHS
 

@@ -9,6 +9,7 @@ ZooKeeper may have written the data: every defect raises MalformedZnode.
 """
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote, unquote
@@ -40,6 +41,8 @@ ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES}/isr_change_"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX: Final = f"{LOG_DIR_EVENTS}/log_dir_event_"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+SCRAM_SECRET: Final = "/odradek/scram_secret"
+"""Odradek's own, created by the first broker with a listener on which clients log in by SCRAM."""
 
 STARTUP_PATHS: Final = (
     "/consumers",
@@ -144,6 +147,23 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 def decode_cluster_id(data: bytes) -> str:
     """Decode /cluster/id.  Raises: MalformedZnode."""
     return decode_object(CLUSTER_ID, data).text("id")
+
+
+def encode_scram_secret(secret: bytes) -> bytes:
+    """Encode /odradek/scram_secret."""
+    return encode_object({"version": 1, "secret": b64encode(secret).decode()})
+
+
+def decode_scram_secret(data: bytes) -> bytes:
+    """Decode /odradek/scram_secret; the error shows no part of it.  Raises: MalformedZnode."""
+    text = decode_object(SCRAM_SECRET, data).text("secret")
+    try:
+        secret = b64decode(text, validate=True)
+    except ValueError:
+        secret = b""
+    if len(secret) < 16:
+        raise MalformedZnode(f"{SCRAM_SECRET}: secret is not 16 or more bytes in base64")
+    return secret
 
 
 def encode_controller_epoch(controller_epoch: int) -> bytes:

@@ -23,7 +23,7 @@ RECONNECT_DELAY_S: Final = 0.05
 RECONNECT_DELAY_MAX_S: Final = 1.0
 IN_FLIGHT_MAX: Final = 100
 OPEN_TO_ALL: Final = ("/consumers",)
-SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+SECRET: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/odradek")
 
 
 class ZooKeeperStore:

@@ -13,9 +13,9 @@ from ..settings.declaration import ConfigError
 from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
 from .client import Credentials, ServerRefused
 from .client_mechanisms import logins_of
+from .known_users import NONCE_BITS, random_text
 from .mechanism import LoginRefused, ServerMechanism
 from .offers import BUILT, ENABLED, JAAS, login_options
-from .scram_server import NONCE_BITS, random_text
 
 _TOKEN: Final = "tokenauth"
 

@@ -10,6 +10,7 @@ from binascii import Error as BadBase64
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from .known_users import KnownUsers
 from .scram import MECHANISMS, Credential
 
 logger = logging.getLogger(__name__)
@@ -63,26 +64,18 @@ class ScramUsers:
     """The credentials of all users, as this broker knows them."""
 
     def __init__(self) -> None:
-        self.by_mechanism: Final[dict[str, dict[str, Credential]]] = {
-            name: {} for name in MECHANISMS
-        }
-        """User to credential, by mechanism."""
+        self.by_mechanism: Final = {name: KnownUsers() for name in MECHANISMS}
 
     def apply(self, user: str, config: Mapping[str, str]) -> bool:
         """Take over a user's config; return whether credentials have changed."""
         found = credentials_in(config, user)
         changed = False
         for name, users in self.by_mechanism.items():
-            before, after = users.get(user), found.get(name)
-            changed = changed or before != after
-            if after is None:
-                users.pop(user, None)
-            else:
-                users[user] = after
+            changed = users.put(user, found.get(name)) or changed
         return changed
 
     def keep_only(self, users: Collection[str | None]) -> None:
         """Forget all other users."""
         for known in self.by_mechanism.values():
-            for user in known.keys() - set(users):
-                del known[user]
+            for user in known.credentials.keys() - set(users):
+                known.put(user, None)

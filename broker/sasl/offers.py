@@ -10,9 +10,10 @@ from ..settings.declaration import ConfigError
 from ..settings.sasl import ListenerSasl
 from . import plain, scram
 from .credentials import ScramUsers
+from .known_users import NONCE_BITS, random_text
 from .login import Offer
 from .mechanism import ServerMechanism
-from .scram_server import NONCE_BITS, ScramServer, random_text
+from .scram_server import ScramServer
 
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
@@ -23,7 +24,7 @@ class Secrets(NamedTuple):
     """What SCRAM needs to be unpredictable."""
 
     of_cluster: bytes
-    """The same on all brokers, and not known to who has not logged in."""
+    """The same on all brokers, who alone know it."""
     random_bits: Callable[[int], int]
     """`random_bits(n)` returns a number of n bits that nobody can guess."""
 
@@ -39,6 +40,11 @@ def make_offer(given: ListenerSasl, users: ScramUsers, secrets: Secrets) -> Offe
         reauth_ms={name: given.of_mechanism(name, lasting) for name in mechanisms},
         receive_bytes_max=given["sasl.server.max.receive.size"],
     )
+
+
+def offers_scram(given: ListenerSasl) -> bool:
+    """Whether clients can log in by SCRAM there."""
+    return not scram.MECHANISMS.keys().isdisjoint(given[ENABLED])
 
 
 def _enabled(given: ListenerSasl) -> tuple[str, ...]:

@@ -1,57 +1,22 @@
 """SCRAM, for a server: two tokens of the client, each answered.
 
-A user that does not exist, or has no credential for the mechanism, gets a challenge like any other,
-with a salt that is always the same for this name, and is refused after the proof. So neither the
-conversation nor its time tells who exists, as long as users have 4096 iterations and salts like
-those of Kafka's admin clients. (Kafka refuses such a user at once.) Except for the authorization
-id, the client is never told why it is refused.
+A user that does not exist, or has no credential for the mechanism, gets a challenge like any other
+(see `known_users`), and is refused after the proof. So neither the conversation nor its time tells
+who exists. (Kafka refuses such a user at once.) Except for the authorization id, the client is
+never told why it is refused.
 """
 
-import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from . import scram
+from .known_users import KnownUsers
 from .mechanism import LoginRefused
 from .scram_messages import BadScram, ClientFinal, ClientFirst, ServerFinal, ServerFirst
 
-NONCE_BITS: Final = 130
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _WRONG: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
-
-Credentials = Mapping[str, scram.Credential]
-"""Of one mechanism, by user."""
-
-
-def random_text(random_bits: int) -> str:
-    """Write a random number of `NONCE_BITS` as Kafka writes nonces and salts."""
-    digits = []
-    while random_bits:
-        random_bits, digit = divmod(random_bits, 36)
-        digits.append(_DIGITS[digit])
-    return "".join(reversed(digits)) or "0"
-
-
-def salt_of(random_bits: int) -> bytes:
-    """A salt as Kafka's admin clients make it: any other form would tell that the user exists."""
-    return random_text(random_bits).encode()
-
-
-def fake_credential(mechanism: scram.Mechanism, secret: bytes, user: str) -> scram.Credential:
-    """What a user that does not exist seems to have: the same on all brokers that know `secret`.
-
-    Nobody can prove to have its password, as nobody knows what has this stored key as its hash.
-    """
-    seed = hmac.digest(secret, f"{mechanism.name}\0{user}".encode(), "sha512")
-    bits = int.from_bytes(seed[:17]) >> (17 * 8 - NONCE_BITS)
-    return scram.Credential(
-        salt=salt_of(bits),
-        stored_key=mechanism.hmac(seed, b"stored"),
-        server_key=mechanism.hmac(seed, b"server"),
-        iterations=scram.ITERATIONS_MIN,
-    )
 
 
 class ScramServer:
@@ -62,13 +27,13 @@ class ScramServer:
     def __init__(
         self,
         mechanism: scram.Mechanism,
-        credentials: Credentials,
+        users: KnownUsers,
         *,
         secret: bytes,
         new_nonce: Callable[[], str],
     ) -> None:
         self._mechanism = mechanism
-        self._credentials = credentials
+        self._users = users
         self._secret = secret
         self._new_nonce = new_nonce
         self._first: ClientFirst | None = None
@@ -93,9 +58,9 @@ class ScramServer:
         self.user = first.name
         if first.token_authenticated:
             raise LoginRefused("delegation tokens are not supported")
-        known = self._credentials.get(first.name)
+        known = self._users.credentials.get(first.name)
         self._is_fake = known is None
-        fake = fake_credential(self._mechanism, self._secret, first.name)
+        fake = self._users.fake(self._mechanism, self._secret, first.name)
         known = known or fake  # both are made, for the same time
         if first.authzid not in ("", first.name):
             raise LoginRefused(_WRONG, _WRONG)

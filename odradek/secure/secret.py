@@ -4,8 +4,8 @@ import secrets
 from typing import NamedTuple, Self
 
 from odradek.broker.sasl.credentials import encode_credential
+from odradek.broker.sasl.known_users import NONCE_BITS, salt_of
 from odradek.broker.sasl.scram import ITERATIONS_MIN, MECHANISMS, credential, salted_password
-from odradek.broker.sasl.scram_server import NONCE_BITS, salt_of
 from odradek.protocol.messages.k51_alter_user_scram_credentials import ScramCredentialUpsertion
 
 

@@ -147,7 +147,7 @@ async def test_an_odd_name_is_stored_as_kafka_stores_it(broker: RunningBroker) -
         "SCRAM-SHA-256": encode_credential(known)
     }
     assert await described(client) == {ODD: [(1, 4096)]}
-    assert broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"] == {ODD: known}
+    assert broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"].credentials == {ODD: known}
 
 
 @on_broker(SETTINGS, both=False)
@@ -212,7 +212,7 @@ async def test_what_another_broker_changes_is_noticed(
     notification = Create(znodes.CONFIG_CHANGE_PREFIX, change, sequential=True)
     data = znodes.encode_config({"SCRAM-SHA-256": encode_credential(known)})
     await broker.session.multi([Create(path, data), notification])
-    users = broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"]
+    users = broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"].credentials
     await until(lambda: "alice" in users, "the user is known")
     assert await logs_in(broker, "alice", "pencil")
     for broken in (b"{", znodes.encode_config({"SCRAM-SHA-256": "iterations=1"}), b""):
@@ -230,7 +230,7 @@ async def test_users_of_a_new_session_are_those_of_the_store(broker: RunningBrok
     await add(client, "bob", "pencil")
     await broker.session.delete("/config/users/alice")  # without a notification
     await broker.node.dynamic_configs.renew()
-    users = broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"]
+    users = broker.node.local.scram_users.by_mechanism["SCRAM-SHA-256"].credentials
     await until(lambda: list(users) == ["bob"], "all users are read again")
 
 

@@ -108,7 +108,9 @@ class TestForKafka:
 
     def test_names_what_is_of_no_use(self) -> None:
         old = {"/admin/reassign_partitions": b"{}", "/consumers/old": b"", "/consumers/old/x": b""}
-        found = for_kafka(cluster() | old | {"/mine": b"", "/mine/too": b""})
+        secret = {"/odradek": b"", znodes.SCRAM_SECRET: znodes.encode_scram_secret(bytes(32))}
+        found = for_kafka(cluster() | old | secret | {"/mine": b"", "/mine/too": b""})
+        assert not found.nodes.keys() & secret.keys()
         names = "/admin/reassign_partitions, /consumers/old, /mine"
         assert found.warnings == [f"nodes of no use there are left out: {names}"]
 

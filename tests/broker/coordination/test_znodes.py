@@ -187,6 +187,7 @@ def test_recovering_partition() -> None:
     assert PartitionStateNode.decode(state.encode()) == state
 
 
+SECRET = znodes.encode_scram_secret(bytes(17))
 DECODERS: list[Callable[[bytes], object]] = [
     ControllerNode.decode,
     BrokerRegistration.decode,
@@ -196,6 +197,7 @@ DECODERS: list[Callable[[bytes], object]] = [
     LogDirEvent.decode,
     Feature.decode,
     znodes.decode_cluster_id,
+    znodes.decode_scram_secret,
     znodes.decode_controller_epoch,
     znodes.decode_config,
     znodes.decode_config_change,
@@ -249,6 +251,8 @@ def is_malformed(decode: Callable[[bytes], object], data: bytes) -> bool:
         (ProducerIdBlock.decode, PRODUCER_IDS, b'"999"', b'"9223372036854775808"'),
         (znodes.decode_config, TOPIC_CONFIG, b'"20000"', b"20000"),
         (znodes.decode_config, TOPIC_CONFIG, b'"20000"', b'"\\ud800"'),
+        (znodes.decode_scram_secret, SECRET, b"AAA=", b"AAA"),
+        (znodes.decode_scram_secret, SECRET, b"AAAA", b""),
         (znodes.decode_cluster_id, CLUSTER_ID, b'"DF6CJiF1SOisoG3tlt_D8A"', b"null"),
     ],
 )

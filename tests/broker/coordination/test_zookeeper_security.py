@@ -121,7 +121,13 @@ async def test_who_may_do_what(server: ZooKeeper, scheme: str) -> None:
     await store.close()
 
 
-SECRET = ("/config/users", "/config/users/alice", "/config/brokers")
+SECRET = (
+    "/config/users",
+    "/config/users/alice",
+    "/config/brokers",
+    "/odradek",
+    "/odradek/scram_secret",
+)
 READABLE = (
     "/brokers/ids",
     "/config/topics",
@@ -148,6 +154,9 @@ async def test_what_a_stranger_can_do_beside_a_broker(server: ZooKeeper, tmp_pat
         "zookeeper.set.acl": "true",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:ANONYMOUS",
+        "listeners": "PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
     }
     async with running(tmp_path, settings) as broker:
         client = await broker.client()

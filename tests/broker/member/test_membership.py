@@ -23,6 +23,7 @@ from odradek.broker.member.membership import (
     registration_of,
     settle_broker_id,
 )
+from odradek.broker.member.scram_secret import scram_secret
 from odradek.storage.directory.meta_properties import MetaProperties
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
 from tests.sim.loop import SimLoop, simulate
@@ -86,6 +87,22 @@ def test_nodes_of_an_authorizer_are_refused(path: str) -> None:
         await make_path(w.session, path)
         with pytest.raises(CannotJoin, match=rf"nodes of an authorizer \({path}\)"):
             await refuse_authorizer(w.session)
+
+    run(test)
+
+
+# What all brokers must agree on.
+
+
+def test_the_brokers_of_a_cluster_share_a_secret_that_is_made_once() -> None:
+    async def test(w: World) -> None:
+        _, other = await w.membership(3)
+        made = iter([b"1" * 32, b"2" * 32, b"3" * 32])
+        sessions = (w.session, other)
+        both = await asyncio.gather(
+            *(scram_secret(each, lambda _: next(made)) for each in sessions)
+        )
+        assert both[0] == both[1] == await scram_secret(other, lambda _: next(made))
 
     run(test)
 
