@@ -43,14 +43,14 @@ from .settings.described import (
     describe_topic,
 )
 from .settings.groups import check_group_settings
-from .settings.interbroker import DEFAULTS_WITH_ZOOKEEPER, check_broker_id
+from .settings.interbroker import BETWEEN_BROKERS, DEFAULTS_WITH_ZOOKEEPER, check_broker_id
 from .settings.of_listener import of_listener
 from .settings.password_encoder import PasswordEncoder
 from .settings.passwords import Passwords
 from .settings.properties import parse_properties
 from .settings.replication import check_replication_settings
 from .settings.sasl import ListenerSasl, sasl_listener_setting
-from .settings.tls import ListenerTls, listener_setting
+from .settings.tls import MAPPING_RULES, ListenerTls, listener_setting
 from .settings.topic_config import (
     RETENTION_MS,
     TOPIC_SETTINGS,
@@ -173,11 +173,14 @@ class Config(BrokerSettings):
     def _of_no_listener(self, names: Iterable[str]) -> list[tuple[str, str]]:
         """The settings among `names` of a listener that cannot use them, and why."""
         served = {end.name for end in self.listener_endpoints}
+        protocols = {self.security_protocols[listener_name] for listener_name in served}
         found = []
         for name in names:
             limit = limit_setting(name)
             if limit is not None and limit[0] not in served:
                 found.append((name, f"{limit[0]} is not a listener"))
+            if name == MAPPING_RULES and "SASL_SSL" in protocols and "SSL" not in protocols:
+                found.append((name, "clients of listeners with SASL are named by their logins"))
             tls, sasl = listener_setting(name), sasl_listener_setting(name)
             of_one = tls or sasl
             if of_one is None:
@@ -185,6 +188,8 @@ class Config(BrokerSettings):
             listener_name, of = of_one[0], "SSL" if tls else "SASL"
             if listener_name not in served or of not in self.security_protocols[listener_name]:
                 found.append((name, f"{listener_name} is not a listener with {of}"))
+            elif tls and tls[1].name == MAPPING_RULES and self.has_sasl(listener_name):
+                found.append((name, f"clients of {listener_name} are named by their logins"))
             elif sasl and sasl[1] and sasl[1] not in self._mechanisms(listener_name):
                 found.append((name, f"{listener_name} does not offer {sasl[1]}"))
         return found
@@ -370,10 +375,19 @@ class Config(BrokerSettings):
 
         return group_settings(self)
 
-    def log_warnings(self) -> None:
-        """Log the warnings about settings that are unknown or have no effect, one line each."""
+    def log_warnings(self, *, shares_process: bool = False) -> None:
+        """Log the warnings about settings that are unknown or have no effect, one line each.
+
+        `shares_process`: several brokers run in this process.
+        """
         for line in self.warnings:
             logger.warning("%s", line)
+        for name in BETWEEN_BROKERS if shares_process else ():
+            if name in self.layers.static:
+                logger.warning(
+                    "setting %s has no effect: the brokers of one process have a private listener",
+                    name,
+                )
 
     def topic_config(self, overrides: Mapping[str, str] | None = None) -> TopicConfig:
         """The settings of a topic that has set `overrides`.

@@ -19,6 +19,15 @@ DEFAULTS_WITH_ZOOKEEPER: Final[dict[str, Value]] = {
 """Kafka's defaults, used with ZooKeeper where Odradek's are meant for a single broker."""
 
 
+BETWEEN_BROKERS: Final = (
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+    "control.plane.listener.name",
+    "odradek.broker.listeners.accepted",
+)
+"""The settings that choose a listener for brokers."""
+
+
 class ByName(Protocol):
     """Settings by Kafka's names."""
 

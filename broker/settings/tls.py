@@ -6,6 +6,7 @@ from typing import Any, Final
 from .declaration import BOOLEAN, LIST, PASSWORD, STRING, Setting, Value, declared_in
 
 CLIENT_AUTH: Final = "ssl.client.auth"
+MAPPING_RULES: Final = "ssl.principal.mapping.rules"
 _PREFIX: Final = "listener.name."
 
 
@@ -116,7 +117,7 @@ class TlsSettings:
         "of TLS 1.3 can only be named all together; if none of them is, TLS 1.3 is not offered.",
     )
     ssl_principal_mapping_rules = Setting(
-        "ssl.principal.mapping.rules",
+        MAPPING_RULES,
         STRING,
         "DEFAULT",
         "Rules that turn the subject of a client's certificate into the name of a user. Patterns "

@@ -157,7 +157,7 @@ async def _serve(
     stop_with_stdin: bool,
 ) -> None:
     config = load({})
-    config.log_warnings()
+    config.log_warnings(shares_process=count > 1)
     stopping = asyncio.Event()
     _stop_on_signals(stopping)
     if stop_with_stdin:

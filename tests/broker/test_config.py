@@ -177,6 +177,42 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
     assert "hunter2" not in caplog.text
 
 
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SSL"])
+def test_rules_for_subjects_of_certificates_have_no_effect_on_who_logs_in(protocol: str) -> None:
+    rules, of_one = "ssl.principal.mapping.rules", "listener.name.in.ssl.principal.mapping.rules"
+    config = Config(
+        {
+            "listeners": "IN://127.0.0.1:0",
+            "listener.security.protocol.map": f"IN:{protocol}",
+            rules: "DEFAULT",
+            of_one: "DEFAULT",
+        }
+    )
+    expected = {
+        f"setting {rules} has no effect: clients of listeners with SASL are named by their logins",
+        f"setting {of_one} has no effect: clients of IN are named by their logins",
+    }
+    assert set(config.warnings) == (expected if protocol == "SASL_SSL" else set())
+
+
+def test_brokers_of_one_process_choose_no_listener(caplog: pytest.LogCaptureFixture) -> None:
+    config = Config(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+            "odradek.broker.listeners.accepted": "OTHER",
+        }
+    )
+    with caplog.at_level(logging.WARNING):
+        config.log_warnings()
+        assert not caplog.messages
+        config.log_warnings(shares_process=True)
+    assert caplog.messages == [
+        "setting odradek.broker.listeners.accepted has no effect: the brokers of one process have "
+        "a private listener"
+    ]
+
+
 def test_kafka_s_sample_file_is_taken(tmp_path: Path) -> None:
     """The settings of Kafka's config/server.properties in ZooKeeper mode."""
     file = tmp_path / "server.properties"
