@@ -1,5 +1,6 @@
 """All declared messages, and a Hypothesis strategy for the values of each version."""
 
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
@@ -83,6 +84,7 @@ def _layout_of_type(type: FieldType, version: int, flexible: bool) -> Any:
     return type if isinstance(type, str) else _layout_of_struct(type, version, flexible)
 
 
+@functools.cache  # building one takes longer than drawing from it
 def values(cls: type[Message], version: int) -> st.SearchStrategy[Any]:
     """Messages that `version` can carry whole: fields that it lacks have their default."""
     return _structs(cls, version, version in cls.FLEXIBLE)
