@@ -19,6 +19,7 @@ def fake_python(path: Path, script: str) -> str:
     return str(program)
 
 
+@pytest.mark.slow
 def test_a_job_that_lost_its_parent_does_not_begin() -> None:
     job = {"job": "scrub", "arguments": {}, "parent": os.getppid()}
     command = [sys.executable, "-m", "odradek.storage.jobs"]

@@ -33,6 +33,7 @@ def line_of(
     return record_to_json(Consumed(fields))
 
 
+@pytest.mark.slow
 @given(
     key=nullable_bytes,
     value=nullable_bytes,

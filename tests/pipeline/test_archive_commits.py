@@ -94,6 +94,7 @@ def test_nothing_is_left_over() -> None:
     assert len([name for name in disk.content if name.endswith(".parquet")]) == 1
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_archiving() -> None:
     for killed in range(STEP_LIMIT):
         disk = Disk()
@@ -188,6 +189,7 @@ def test_a_power_cut_during_a_compaction() -> None:
     pytest.fail("it never ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zombie", [archive, compact, markers])
 def test_a_second_job_at_any_step_of_the_first(zombie: Job) -> None:
     """The first sleeps at a step while the second does all it wants, then goes on."""

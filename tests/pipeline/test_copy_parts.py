@@ -243,6 +243,7 @@ def test_what_is_sent_again_is_sent_under_a_lease() -> None:
         writer.flush()
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_without_a_lease_not_even_again() -> None:
     here, where = TopicPartition("u", 0), {1}
     cluster = SimpleNamespace(

@@ -55,6 +55,7 @@ def test_spans_cover_all_indexes() -> None:
     assert next(spans(load(None, rate=0.2))) == (0, 1)
 
 
+@pytest.mark.slow
 def test_any_part_can_be_made_alone() -> None:
     whole = list(events("orders", 1, 3500))
     assert list(events_between(load(None), 0, 3500)) == whole

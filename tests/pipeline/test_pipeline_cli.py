@@ -385,6 +385,7 @@ def test_only_a_comparison_ends_with_exit_code_1(
     assert (code, answer.startswith(said)) == (2, True), answer
 
 
+@pytest.mark.slow
 def test_nobody_who_reads_what_is_printed_is_no_difference() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -394,6 +395,7 @@ def test_nobody_who_reads_what_is_printed_is_no_difference() -> None:
     assert (done.returncode, done.stderr) == (2, "")
 
 
+@pytest.mark.slow
 def test_the_room_imports_no_spark() -> None:
     modules = [path.stem for path in (ROOT / "pipeline").glob("*.py") if path.stem != "__init__"]
     lines = [f"import odradek.pipeline.{name}" for name in modules]

@@ -187,6 +187,7 @@ def test_a_load_without_an_end_has_no_time_left() -> None:
     assert shown(screen) == ["clicks to t: 0 records, 0/s"]
 
 
+@pytest.mark.slow
 def test_an_audit_tells_each_of_its_steps() -> None:
     kafka = Kafka("h:1")
     job = AuditJob(kafka, ["t"], archive="/a", copy=CopiedTopic(kafka, "u"))

@@ -61,6 +61,7 @@ def run(seed: int, data_dir: Path) -> Outcome[GroupHistory]:
     return simulate(main, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_a_group_lives_through_crashes(seed: int, tmp_path: Path) -> None:
     history = run(seed, tmp_path / "data").value

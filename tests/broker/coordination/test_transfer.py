@@ -55,6 +55,7 @@ DATA = (b"", b"x", b"y")
 trees = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(DATA), max_size=8).map(with_parents)
 
 
+@pytest.mark.slow
 @given(trees, trees)
 def test_differences_make_one_tree_of_the_other(there: Nodes, nodes: Nodes) -> None:
     assert applied(there, nodes) == nodes

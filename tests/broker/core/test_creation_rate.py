@@ -9,6 +9,7 @@ from odradek.broker.core.creation_rate import ADDRESSES_MAX, CreationRates, dott
 RATE = "connection_creation_rate"
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(bound=st.integers(1, 200), tries_per_second=st.integers(1, 1000))
 def test_the_rate_of_the_broker_is_kept(bound: int, tries_per_second: int) -> None:
@@ -23,6 +24,7 @@ def test_the_rate_of_the_broker_is_kept(bound: int, tries_per_second: int) -> No
     assert accepted >= min(40 * tries_per_second, bound * 40) * 0.9 - 1
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(quota=st.integers(1, 50), tries_per_second=st.integers(1, 200))
 def test_an_address_that_never_stops_trying_gets_its_quota(
@@ -65,6 +67,7 @@ def test_what_is_taken_back_does_not_count() -> None:
     assert [rates.delay_ms("A", 1, 0) for _ in range(12)] == [0] * 10 + [1000] * 2
 
 
+@pytest.mark.slow
 def test_many_addresses_take_little_memory() -> None:
     rates = CreationRates(11, 1000)
     rates.set_quota(None, {RATE: 5})

@@ -398,6 +398,7 @@ async def test_a_client_that_does_not_read_holds_no_memory(broker: RunningBroker
     await until(lambda: not broker.files.references)
 
 
+@pytest.mark.slow
 @on_broker()
 async def test_an_answer_of_many_megabytes(broker: RunningBroker) -> None:
     client = await broker.client()

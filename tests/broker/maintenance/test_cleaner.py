@@ -117,6 +117,7 @@ def leftovers(log: Log) -> list[str]:
     return [p.name for p in Path(log.directory).iterdir() if p.suffix in (".cleaned", ".swap")]
 
 
+@pytest.mark.slow
 @on_broker(
     {**IDLE, "odradek.flush.ms": "1000000000", "log.flush.offset.checkpoint.interval.ms": "60000"},
     both=False,
@@ -141,6 +142,7 @@ async def test_what_is_replaced_is_not_scanned_again(
     assert all(point >= end for point, end in zip(recovery_points, ends, strict=True))
 
 
+@pytest.mark.slow
 @on_broker(BUSY, both=False)
 async def test_a_log_is_compacted_in_a_process_of_its_own(broker: RunningBroker) -> None:
     client = await compacted(broker, **{"min.cleanable.dirty.ratio": "0"})

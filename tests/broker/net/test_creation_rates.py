@@ -37,6 +37,7 @@ async def is_served(client: Client) -> bool:
     return len((await client.ask(metadata(), 12)).brokers) == 1
 
 
+@pytest.mark.slow
 @on_broker({**SLOW, "max.connection.creation.rate": "1"}, both=False)
 async def test_clients_wait_in_the_backlog(broker: RunningBroker) -> None:
     """What one sample allows has come before."""
@@ -105,6 +106,7 @@ async def test_a_broker_that_stops_lets_go_of_whom_it_holds(broker: RunningBroke
     assert counted == pytest.approx(1), "who is refused does not count for the broker"
 
 
+@pytest.mark.slow
 @on_broker(
     {
         **TWO,

@@ -490,6 +490,7 @@ def test_an_old_client_cannot_renegotiate(
     run(tmp_path, settings_of(certificates), test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_connection_keeps_little_memory(
     version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates

@@ -130,6 +130,7 @@ def is_in(broker: RunningBroker, path: str) -> bool:
     return dir_of(broker) == Path(path).name
 
 
+@pytest.mark.slow
 def test_a_replica_is_moved_while_it_is_written_to(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path) as broker:

@@ -401,6 +401,7 @@ async def test_a_start_is_told_soon_after_its_checkpoint(cluster: Cluster) -> No
     assert answer.topics[0].partitions[0].low_watermark == 1
 
 
+@pytest.mark.slow
 @on_cluster(replica_fetch_wait_max_ms="200")
 async def test_a_start_that_a_full_disk_keeps_untold_makes_no_haste(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))

@@ -411,6 +411,7 @@ async def test_ipv6_addresses_are_written_as_by_java(broker: RunningBroker) -> N
         assert code == (0 if is_allowed else NO_TOPIC_RIGHT), host
 
 
+@pytest.mark.slow
 @on_broker(AUTHORIZER, both=False)
 async def test_who_may_not_write_markers_is_throttled(broker: RunningBroker) -> None:
     broker.node.quotas.change({"user": None}, {"request_percentage": 0.0})

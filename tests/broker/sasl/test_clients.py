@@ -107,6 +107,7 @@ def test_nobody_is_believed_by_accident(answers: list[bytes]) -> None:
     assert not client.is_complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", scram.MECHANISMS.values(), ids=str)
 @given(user=st.text(st.characters(min_codepoint=1, max_codepoint=126), min_size=1))
 def test_both_sides_agree(mechanism: scram.Mechanism, user: str) -> None:

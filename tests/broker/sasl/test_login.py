@@ -180,6 +180,7 @@ TOKENS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256"]), st.sampled_from([0, 1]), st.lists(TOKENS))
 def test_no_tokens_made_of_good_ones_log_in(

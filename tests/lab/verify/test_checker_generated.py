@@ -216,6 +216,7 @@ SPOILED: Final[dict[Callable[[list[Event]], list[Event]], str]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(worlds())
 def test_a_good_history_passes(events: list[Event]) -> None:

@@ -34,6 +34,7 @@ FIRST_SEED: Final[dict[str, int]] = {
 """Where a bug shows that shows rarely; should it not show there any more, all are tried."""
 
 
+@pytest.mark.slow
 def test_promises_hold() -> None:
     lives = [live_once(seed) for seed in seeds(FEW, MANY)]
     if len(lives) >= FEW:

@@ -248,6 +248,7 @@ def test_what_an_earlier_try_left_is_replaced(tmp_path: Path) -> None:
     assert not log.file(0, "txnindex").exists()
 
 
+@pytest.mark.slow
 def test_in_a_child_process_slowed_down(tmp_path: Path) -> None:
     log = Cleanable(tmp_path)
     log.segment(keyed(0, "a", "b", "a"))

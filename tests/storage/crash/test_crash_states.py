@@ -91,6 +91,7 @@ def run(seed: int) -> None:
             crash_once(life, chance, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, 50))
 def test_every_crash_state_starts_and_keeps_its_promises(seed: int) -> None:
     run(seed)

@@ -167,6 +167,7 @@ def load(directory: Path, before: Log) -> Log:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2, 20))
 def test_compaction_changes_nothing_for_who_reads_committed_records(
     tmp_path: Path, seed: int

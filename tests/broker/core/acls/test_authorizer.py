@@ -98,6 +98,7 @@ def model_of_some(
     )
 
 
+@pytest.mark.slow
 @given(puts, st.booleans(), operations.filter(lambda op: op is not ALL), resource_types, names)
 def test_index_decides_like_the_model(
     changes: list[tuple[Pattern, frozenset[Entry]]],
@@ -122,6 +123,7 @@ def test_index_decides_like_the_model(
     assert len(authorizer.index) == sum(map(len, acls.values()))
 
 
+@pytest.mark.slow
 @given(puts)
 def test_nothing_is_left_of_acls_that_are_gone(
     changes: list[tuple[Pattern, frozenset[Entry]]],

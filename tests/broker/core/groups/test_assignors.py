@@ -117,6 +117,7 @@ def test_a_group_without_members_or_wishes(name: str) -> None:
     assert ASSIGNORS[name](GroupSpec({"a": member()}, {})) == {"a": {}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=groups())
 @settings(max_examples=40)
