@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FLOOD_RECEIVE_BYTES_MAX: Final = 1 << 16
+WAITING_RECEIVE_BYTES_MAX: Final = 1 << 16
 _LOOKS: Final = frozenset({1, 2, 4})
 _LOOKS_LAST: Final = 8
 """After how many frames in a row to look at the clock; then after each further eight."""
@@ -173,9 +173,12 @@ class Connection(ABC):
         return self.frames.progress_ms if unfinished else self.active_ms
 
     def room(self) -> memoryview:
-        """The memory to receive into."""
+        """The memory to receive into; little, while frames wait for more than their turn."""
         room = self.frames.room()
-        return room[:FLOOD_RECEIVE_BYTES_MAX] if self._floods else room
+        dispatcher = self.dispatcher
+        if self._floods or (dispatcher.parked and dispatcher.is_held) or self.is_sending:
+            return room[:WAITING_RECEIVE_BYTES_MAX]
+        return room
 
     def on_received(self, size_bytes: int) -> None:
         """Take note of `size_bytes` received in `room`; 0 means that the client hung up."""
@@ -241,7 +244,9 @@ class Connection(ABC):
         handled = 0
         self.is_gathering = True
         try:
-            while not self.is_sending and (frame := frames.next_frame()) is not None:
+            while frames.buffered_bytes and not self.is_sending:
+                if (frame := frames.next_frame()) is None:
+                    return
                 dispatcher = self.dispatcher  # another one after a login
                 with frame:
                     if dispatcher.parked and not dispatcher.may_follow(frame):

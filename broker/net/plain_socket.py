@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SENDFILE_BYTES_MAX: Final = 4 << 20  # per wake-up; then other connections get their turn
-BLOCKED_RECEIVE_BYTES_MAX: Final = 1 << 16
 GATHERED_BYTES_MAX: Final = 1 << 16
 COPIED_SPANS_BYTES_MAX: Final = 1 << 16
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
@@ -123,11 +122,8 @@ class PlainConnection(Connection):
             self._wait_until_writable(True)
 
     def _on_readable(self) -> None:
-        room = self.room()
-        if self.is_sending or self.dispatcher.is_held:
-            room = room[:BLOCKED_RECEIVE_BYTES_MAX]
         try:
-            received = self._socket.recv_into(room)
+            received = self._socket.recv_into(self.room())
         except (BlockingIOError, InterruptedError):
             return
         except OSError:

@@ -22,6 +22,7 @@ from odradek.protocol.framing import FRAME_SIZE, frame_size
 SCRATCH_BYTES: Final = 1 << 20  # also the maximum read from one socket in one wake-up
 PROGRESS_BYTES: Final = 1 << 16
 """So many more bytes of an unfinished frame count as progress; fewer do not."""
+_SIZE_BYTES: Final = FRAME_SIZE.size
 _BUFFER_BYTES_MIN: Final = 1 << 16
 _REMAINDER_BYTES_MAX: Final = 1 << 14  # of a small remainder; a buffer is never that small
 _POOL_BYTES_MAX: Final = 8 << 20
@@ -44,16 +45,12 @@ class ReceiveBudget:
         self._kept_bytes = 0
         self._pool: list[bytearray] = []
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._note_use()
 
     @property
     def used_bytes(self) -> int:
         """The size of all buffers."""
         return self._shared_bytes + (0 if self._turn is None else len(self._turn))
-
-    @property
-    def is_roomy(self) -> bool:
-        """Whether there is memory to keep everything that one wake-up may read."""
-        return self._growth_bytes >= SCRATCH_BYTES
 
     @property
     def keeps(self) -> bool:
@@ -63,10 +60,12 @@ class ReceiveBudget:
     def keep(self, size_bytes: int) -> None:
         """Count a request that is kept in memory of its own; until it is let go, fewer may grow."""
         self._kept_bytes += size_bytes
+        self._note_use()
 
     def let_go(self, size_bytes: int) -> None:
         """The end of what `keep` has begun."""
         self._kept_bytes -= size_bytes
+        self._note_use()
         self._on_freed()
 
     def has_turn(self, buffer: bytearray) -> bool:
@@ -108,13 +107,16 @@ class ReceiveBudget:
         self._free(buffer)
         self._on_freed()
 
-    @property
-    def _growth_bytes(self) -> int:
+    def _note_use(self) -> None:
+        """Note the limits that follow from what is used: they are read much more often."""
+        self._growth_bytes = self._growing_bytes_max - self._shared_bytes - self._kept_bytes
         """By how much large frames may still grow."""
-        return self._growing_bytes_max - self._shared_bytes - self._kept_bytes
+        self.is_roomy = self._growth_bytes >= SCRATCH_BYTES
+        """Whether there is memory to keep everything that one wake-up may read."""
 
     def _share(self, buffer: bytearray) -> bytearray:
         self._shared_bytes += len(buffer)
+        self._note_use()
         return buffer
 
     def _free(self, buffer: bytearray) -> None:
@@ -122,6 +124,7 @@ class ReceiveBudget:
             self._turn = None
         else:
             self._shared_bytes -= len(buffer)
+            self._note_use()
         pooled_bytes = sum(map(len, self._pool))
         if len(buffer) >= _BUFFER_BYTES_MIN and pooled_bytes + len(buffer) <= _POOL_BYTES_MAX:
             self._pool.append(buffer)
@@ -145,11 +148,11 @@ class FrameBuffer:
     __slots__ = (
         "_budget",
         "_data",
-        "_end",
-        "_frame_end",
+        "_frame_bytes",
         "_noted_bytes",
         "_own",
         "_start",
+        "buffered_bytes",
         "frame_bytes_max",
         "progress_ms",
     )
@@ -160,15 +163,12 @@ class FrameBuffer:
         """The largest frame; a connection that announces a larger one must be closed."""
         self._own: bytearray | None = None
         self._data = budget.scratch
-        self._start = self._end = self._frame_end = 0
+        self._start = self._frame_bytes = 0
+        self.buffered_bytes = 0
+        """Bytes received and not yet consumed."""
         self._noted_bytes = -PROGRESS_BYTES
         self.progress_ms = 0
         """When the remainder last made progress; valid while this `holds_memory`."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes received and not yet consumed."""
-        return self._end - self._start
 
     @property
     def holds_memory(self) -> bool:
@@ -186,10 +186,10 @@ class FrameBuffer:
         if own is None:
             return self._data if self._budget.is_roomy else self._data[:_BUFFER_BYTES_MIN]
         if len(own) >= _BUFFER_BYTES_MIN:
-            return self._data[self._end :]
+            return self._data[self._start + self.buffered_bytes :]
         left = self.buffered_bytes
         scratch = self._budget.scratch
-        scratch[:left] = self._data[self._start : self._end]
+        scratch[:left] = self._buffered()
         return scratch[left:] if self._budget.is_roomy else scratch[left:_BUFFER_BYTES_MIN]
 
     def received(self, size_bytes: int) -> None:
@@ -198,36 +198,37 @@ class FrameBuffer:
         if own is not None and len(own) < _BUFFER_BYTES_MIN:  # `room` was behind a copy of it
             left = self.buffered_bytes
             self.close()
-            self._end = left
-        self._end += size_bytes
+            self.buffered_bytes = left
+        self.buffered_bytes += size_bytes
 
     def next_frame(self) -> memoryview | None:
         """Return the next frame without its size; the caller releases it, then may `consume` it.
 
         Raises: MalformedMessage (a size that is negative or over the limit).
         """
-        body = self._start + FRAME_SIZE.size
-        if body > self._end:
+        buffered_bytes, start = self.buffered_bytes, self._start
+        if buffered_bytes < _SIZE_BYTES:
             return None
-        end = body + frame_size(self._data, self._start, self.frame_bytes_max)
-        if end > self._end:
+        size_bytes = _SIZE_BYTES + frame_size(self._data, start, self.frame_bytes_max)
+        if size_bytes > buffered_bytes:
             return None
-        self._frame_end = end
-        return self._data[body:end]
+        self._frame_bytes = size_bytes
+        return self._data[start + _SIZE_BYTES : start + size_bytes]
 
     def next_start(self) -> bytes | None:
         """The first two bytes of the next frame, its API key; None until they are received."""
-        body = self._start + FRAME_SIZE.size
-        return bytes(self._data[body : body + 2]) if body + 2 <= self._end else None
+        start = self._buffered()[_SIZE_BYTES : _SIZE_BYTES + 2]
+        return bytes(start) if len(start) == 2 else None
 
     @property
     def is_tls(self) -> bool:
         """Whether the next bytes begin a TLS handshake, which no frame of a usual size does."""
-        return bytes(self._data[self._start : self._end][:2]) == _TLS_HANDSHAKE
+        return bytes(self._buffered()[:2]) == _TLS_HANDSHAKE
 
     def consume(self) -> None:
         """Remove the frame that `next_frame` returned."""
-        self._start = self._frame_end
+        self._start += self._frame_bytes
+        self.buffered_bytes -= self._frame_bytes
 
     def settle(self, now_ms: int) -> bool:
         """Move the remainder out of the shared area; False if the budget has no room for it."""
@@ -240,12 +241,12 @@ class FrameBuffer:
             own = self._budget.take(left if small else max(left, _BUFFER_BYTES_MIN))
             if own is None:
                 return False
-            own[:left] = self._data[self._start : self._end]
+            own[:left] = self._buffered()
             self._adopt(own, left)
         elif self._start > 0 and (left <= _REMAINDER_BYTES_MAX or self._budget.has_turn(own)):
             self._shrink(own)
-        if self._frame_end or left >= self._noted_bytes + PROGRESS_BYTES:
-            self._frame_end, self._noted_bytes, self.progress_ms = 0, left, now_ms
+        if self._frame_bytes or left >= self._noted_bytes + PROGRESS_BYTES:
+            self._frame_bytes, self._noted_bytes, self.progress_ms = 0, left, now_ms
         return True
 
     def make_room(self) -> bool:
@@ -253,15 +254,14 @@ class FrameBuffer:
 
         False if it has to wait for memory.  The caller has taken all whole frames.
         """
-        own = self._own
-        if own is None or len(own) < _BUFFER_BYTES_MIN or self._end < len(own):
+        own, left = self._own, self.buffered_bytes
+        if own is None or len(own) < _BUFFER_BYTES_MIN or self._start + left < len(own):
             return True
-        left = self.buffered_bytes
         if self._start > 0:
-            own[:left] = bytes(self._data[self._start : self._end])
-            self._start, self._end = 0, left
+            own[:left] = bytes(self._buffered())
+            self._start = 0
             return True
-        needed = FRAME_SIZE.size + frame_size(self._data, 0, self.frame_bytes_max)
+        needed = _SIZE_BYTES + frame_size(self._data, 0, self.frame_bytes_max)
         grown = self._budget.exchange(own, max(left + _BUFFER_BYTES_MIN, min(2 * left, needed)))
         if grown is None:
             return False
@@ -270,14 +270,14 @@ class FrameBuffer:
         return True
 
     def _shrink(self, own: bytearray) -> None:
-        remainder = bytearray(self._data[self._start : self._end])
+        remainder = bytearray(self._buffered())
         self._data.release()
         self._budget.shrink(own, remainder)
         self._adopt(remainder, len(remainder))
 
     def close(self) -> None:
         """Discard all bytes and free the buffer."""
-        self._start = self._end = 0
+        self._start = self.buffered_bytes = 0
         if self._own is not None:
             self._data.release()
             self._budget.give_back(self._own)
@@ -287,4 +287,7 @@ class FrameBuffer:
     def _adopt(self, own: bytearray, size_bytes: int) -> None:
         self._own = own
         self._data = memoryview(own)
-        self._start, self._end = 0, size_bytes
+        self._start, self.buffered_bytes = 0, size_bytes
+
+    def _buffered(self) -> memoryview:
+        return self._data[self._start : self._start + self.buffered_bytes]

@@ -24,7 +24,7 @@ from ..tls.mapping import NoRuleFits
 from ..tls.session import Session
 from ..tls.subject import BadDer
 from .call import ANONYMOUS, Principal
-from .plain_socket import BLOCKED_RECEIVE_BYTES_MAX, PlainConnection
+from .plain_socket import PlainConnection
 
 if TYPE_CHECKING:
     from .connections import Connections
@@ -77,7 +77,7 @@ class TlsConnection(PlainConnection):
             self._connections.handshakes.add(self._shake_hands)
 
     def _receive_and_read(self) -> None:
-        room, count = self._limited_room(), 0
+        room, count = self.room(), 0
         while not self.closed:
             # No more than there is room for, but for a part of a record that has come before.
             wanted = min(max(len(room) - count, RECEIVE_BYTES_MIN), len(self._scratch))
@@ -101,11 +101,6 @@ class TlsConnection(PlainConnection):
         elif hangs_up:
             self.close("")
         return received
-
-    def _limited_room(self) -> memoryview:
-        room = self.room()
-        is_blocked = self.is_sending or self.dispatcher.is_held
-        return room[:BLOCKED_RECEIVE_BYTES_MAX] if is_blocked else room
 
     def _shake_hands(self) -> None:
         """Do the next step of the handshake."""
@@ -168,7 +163,7 @@ class TlsConnection(PlainConnection):
     def _read_more(self) -> None:
         """Read what has come with bytes that were read before."""
         if self._reading and not self.closed and not self._session.is_drained:
-            self._take(self._decrypt(self._limited_room()))
+            self._take(self._decrypt(self.room()))
 
     def _resume_reading(self) -> None:
         super()._resume_reading()
