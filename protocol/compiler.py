@@ -193,7 +193,7 @@ def _read(
     else:
         _read_length(source, 2 if type == "string" else 4, flexible)
         if type == "string" and flexible:
-            source.add(f"if n > {STRING_BYTES_MAX}: raise BadLength(f'string of {{n}} bytes')")
+            source.add(f" if n > {STRING_BYTES_MAX}: raise BadLength(f'string of {{n}} bytes')")
         _read_null(source, target, nullable)
         source.add(" e = p + n", " if e > end: raise Truncated('field')")
         value = {"string": "str(b[p:e], 'utf-8')", "bytes": "bytes(b[p:e])", "records": "b[p:e]"}
@@ -201,9 +201,13 @@ def _read(
 
 
 def _read_length(source: _Source, size_bytes: int, flexible: bool) -> None:
-    """Emit code that sets `n` to the announced length, -1 for null."""
+    """Emit code that sets `n` to the announced length, -1 for null.
+
+    If the lengths are compact, the caller's next lines may be more for lengths above 126.
+    """
     if flexible:
-        source.add("n = b[p]", "p += 1", "if n > 127: n, p = uvarint(b, p - 1)", "n -= 1")
+        source.add("n = b[p] - 1", "p += 1", "if n > 126:")
+        source.add(" n, p = uvarint(b, p - 1)", " n -= 1")
     else:
         unpack = source.refer(struct.Struct(">h" if size_bytes == 2 else ">i").unpack_from)
         source.add(f"n, = {unpack}(b, p)", f"p += {size_bytes}")
@@ -233,14 +237,18 @@ def _read_array(
     items = f"items{source.depth}"
     source.add(f" {target} = {items} = []", " for _ in range(n):")
     source.depth += 2
-    _read(source, "item", element, version, flexible, False)
-    source.add(f"{items}.append(item)")
+    if isinstance(element, str | ArrayOf):
+        item = "item"
+        _read(source, item, element, version, flexible, False)
+    else:
+        item = source.new_struct()
+        _read_struct(source, item, element, version, flexible)
+    source.add(f"{items}.append({item})")
     source.depth -= 2
 
 
 def _read_tags(source: _Source, o: str, tagged: list[Field], version: int) -> None:
-    source.add("n = b[p]", "p += 1", "if n:", " tags = {}")
-    source.add(" if n > 127: n, p = uvarint(b, p - 1)")
+    source.add("if b[p] == 0: p += 1", "else:", " tags = {}", " n, p = uvarint(b, p)")
     source.add(" if n * 2 > end - p: raise Truncated('tagged fields')")
     source.add(" left -= n", " if left < 0: raise BadLength('too many tagged fields')")
     source.add(" for _ in range(n):", "  tag, p = uvarint(b, p)", "  size, p = uvarint(b, p)")
@@ -359,26 +367,29 @@ def _write_array(source: _Source, element: FieldType, version: int, flexible: bo
 
 def _write_tags(source: _Source, o: str, tagged: list[Field], version: int) -> None:
     """Emit code that writes the tagged fields, by rising tag, without those at their default."""
-    if not tagged:
-        source.add(f"tags = {o}.tagged_fields", "if not tags: out.append(0)", "else:")
-    else:
-        source.add(f"tags = dict({o}.tagged_fields) if {o}.tagged_fields else {{}}")
-        for field in tagged:
-            source.add(f"if {_differs(source, f'{o}.{field.name}', field)}:")
-            source.depth += 1
-            source.add("part = Writer()")
-            nullable = version in field.nullable
-            _write_into_part(source, f"{o}.{field.name}", field, version, nullable)
-            source.add(f"tags[{field.tag}] = part")
-            source.depth -= 1
-        source.add("if not tags: out.append(0)", "else:")
-    source.add(" uvarint(out, len(tags))", " for tag in sorted(tags):")
-    source.add("  part = tags[tag]", "  uvarint(out, tag)", "  uvarint(out, len(part))")
-    source.add("  out += part")
+    differs = {field: _differs(source, f"{o}.{field.name}", field) for field in tagged}
+    any_tags = " or ".join([f"{o}.tagged_fields", *differs.values()])
+    source.add(f"if not ({any_tags}): out.append(0)", "else:")
+    source.depth += 1
+    source.add(f"tags = dict({o}.tagged_fields or {{}})")
+    for field in tagged:
+        source.add(f"if {differs[field]}:")
+        source.depth += 1
+        source.add("part = Writer()")
+        nullable = version in field.nullable
+        _write_into_part(source, f"{o}.{field.name}", field, version, nullable)
+        source.add(f"tags[{field.tag}] = part")
+        source.depth -= 1
+    source.add("uvarint(out, len(tags))", "for tag in sorted(tags):")
+    source.add(" part = tags[tag]", " uvarint(out, tag)", " uvarint(out, len(part))")
+    source.add(" out += part")
+    source.depth -= 1
 
 
 def _differs(source: _Source, value: str, field: Field) -> str:
     """An expression for whether a field differs from its default, without creating the default."""
+    if field.default is MISSING and isinstance(field.type, ArrayOf):
+        return f"{value} is None or {value}"
     if field.default is not MISSING or not isinstance(field.type, type):
         return f"{value} != {_default(source, field)}"
     inner = [_differs(source, f"{value}.{f.name}", f) for f in field.type.FIELDS]

@@ -8,7 +8,7 @@ Source: RequestHeader.json, ResponseHeader.json; "Protocol Requests" in Kafka's 
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from .errors import BadLength, MalformedMessage, Truncated
 from .primitives import Buffer, Writer, read_nullable_string, read_uvarint
@@ -16,6 +16,7 @@ from .schema import Message, int16, int32, string
 
 FRAME_SIZE: Final = struct.Struct(">i")
 _FIXED: Final = struct.Struct(">hhi")
+_FIXED_BYTES: Final = _FIXED.size
 _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
 _SIZE_KEY_VERSION_CORRELATION: Final = struct.Struct(">ihhi")
 _CORRELATION: Final = struct.Struct(">i")
@@ -41,19 +42,12 @@ class ResponseHeader(Message, api_key=-1, versions="0-1", flexible="1+"):
     correlation_id: int = int32("0+")
 
 
-class RequestStart(NamedTuple):
-    """The first fields of every request, whatever its header version."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-
-
-def read_request_start(frame: Buffer) -> RequestStart:
-    """Read the fields that all header versions share.  Raises: Truncated."""
-    if len(frame) < _FIXED.size:
+def read_request_start(frame: Buffer) -> tuple[int, int, int]:
+    """API key, version and correlation id, which begin all headers.  Raises: Truncated."""
+    if len(frame) < _FIXED_BYTES:
         raise Truncated("request header")
-    return tuple.__new__(RequestStart, _FIXED.unpack_from(frame))
+    fields: tuple[int, int, int] = _FIXED.unpack_from(frame)
+    return fields
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str) -> Writer:
@@ -91,15 +85,15 @@ def read_client_id(frame: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     Even in version 2 the length of the client id is an int16. Tagged fields are skipped, since none
     is defined.  Raises: Truncated, MalformedMessage.
     """
-    client_id, position = read_nullable_string(frame, _FIXED.size)
-    if flexible:
-        position = _skip_tagged_fields(frame, position)
-    return client_id, position
+    client_id, position = read_nullable_string(frame, _FIXED_BYTES)
+    if not flexible:
+        return client_id, position
+    if position < len(frame) and frame[position] == 0:  # no tagged fields
+        return client_id, position + 1
+    return client_id, _skip_tagged_fields(frame, position)
 
 
 def _skip_tagged_fields(frame: Buffer, position: int) -> int:
-    if position < len(frame) and frame[position] == 0:
-        return position + 1
     count, position = read_uvarint(frame, position)
     if count * 2 > len(frame) - position:
         raise Truncated("tagged fields")
@@ -131,7 +125,8 @@ def encode_response(
 
 def frame_size(buffer: Buffer, position: int, size_bytes_max: int) -> int:
     """The size announced at `position`.  Raises: MalformedMessage (negative or too large)."""
+    size_bytes: int
     (size_bytes,) = FRAME_SIZE.unpack_from(buffer, position)
     if not 0 <= size_bytes <= size_bytes_max:
         raise MalformedMessage(f"frame of {size_bytes} bytes, allowed are {size_bytes_max}")
-    return int(size_bytes)
+    return size_bytes

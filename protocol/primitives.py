@@ -19,7 +19,7 @@ ZERO_UUID: Final = bytes(16)
 INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
-_UVARINT_BYTES_MAX: Final = 5
+_LATER_SHIFTS: Final = (7, 14, 21, 28)  # of the bytes of an unsigned varint after the first
 
 
 class Writer(bytearray):
@@ -46,15 +46,19 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises: Truncated, BadLength (longer than five bytes).
     """
-    value = shift = 0
-    for at in range(position, position + _UVARINT_BYTES_MAX):
-        if at >= len(buffer):
-            raise Truncated("unsigned varint")
-        byte = buffer[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFFFFFF, at + 1
-        shift += 7
+    try:
+        value = buffer[position]
+        if value < 0x80:
+            return value, position + 1
+        value &= 0x7F
+        for shift in _LATER_SHIFTS:
+            position += 1
+            byte = buffer[position]
+            if byte < 0x80:
+                return (value | byte << shift) & 0xFFFFFFFF, position + 1
+            value |= (byte & 0x7F) << shift
+    except IndexError:
+        raise Truncated("unsigned varint") from None
     raise BadLength("unsigned varint is longer than 5 bytes")
 
 
