@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 def refusal(api: Api, request: Message, call: Call, node: "Node") -> Message | None:
     """The error response if the listener is not for the request; None: handle it."""
-    if api.need is Need.NOTHING or _is_taken_for_broker(api.need, call.client, node):
+    if api.is_for_all or _is_taken_for_broker(api.need, call.client, node):
         return None
     answer = api.refuse(request, call.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if answer is not None:
@@ -71,7 +71,7 @@ def answer_with_rights(
         api_name=api.name,
     )
     answer = refusal(api, request, call, node)
-    if answer is None and api.need is not Need.NOTHING:
+    if answer is None and not api.is_for_all:
         answer = _refusal_of_no_broker(api, request, call, rights)
     if answer is None:
         for right in NEEDED[api.key].whole:

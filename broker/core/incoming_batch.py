@@ -19,8 +19,10 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import (
+    CODEC_MASK,
     CONTROL,
     LENGTH_OVERHEAD_BYTES,
+    LOG_APPEND_TIME,
     MAGIC,
     NO_TIMESTAMP,
     TRANSACTIONAL,
@@ -52,6 +54,10 @@ _OLDEST_LENGTH_MIN: Final = 14  # of a message in the formats before batches
 _TO_CHECK: Final = TRANSACTIONAL | CONTROL
 
 
+class TakesLong(Exception):
+    """To check a batch would hold up everything else: a thread has to do it."""
+
+
 class RefusedRecords(Refused):
     """Refused because of single records, each given as (index in the batch, message)."""
 
@@ -71,7 +77,7 @@ def read_only_batch(records: memoryview | None, version: int) -> BatchHeader:
         header = read_header(records)
     except (Truncated, UnsupportedVersion, BadLength) as error:
         raise Refused(_code_of_broken_header(records), str(error)) from None
-    if header.size_bytes != len(records):
+    if header.batch_length + LENGTH_OVERHEAD_BYTES != len(records):
         more = header.size_bytes < len(records)
         message = "there is more than one batch" if more else "the batch is cut off"
         raise Refused(ErrorCode.INVALID_RECORD, f"{message} for the partition")
@@ -110,16 +116,24 @@ def check_batch(
     *,
     wall_ms: int,
     decompressed_bytes_max: int,
+    may_take_long: bool = True,
 ) -> tuple[BatchHeader, int]:
     """Check a batch, correct its largest timestamp, and return the resulting header.
 
     Also return the size of its records, decompressed.
-    Raises: Refused, RefusedRecords.
+    Raises: Refused, RefusedRecords; TakesLong, unless it `may_take_long`.
     """
-    size_bytes = len(batch)
+    size_bytes, bytes_max = len(batch), decompressed_bytes_max
+    if not may_take_long:
+        # A megabyte may contain millions of records, and tell so only when it is decompressed.
+        if header.record_count > CHECKED_AT_ONCE_RECORDS_MAX:
+            raise TakesLong
+        if header.attributes & CODEC_MASK:
+            bytes_max = min(decompressed_bytes_max, CHECKED_AT_ONCE_BYTES_MAX)
     if header.base_offset != 0:
         raise Refused(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset}, not 0")
-    _check_message_size(size_bytes, config)
+    if size_bytes > config.max_message_bytes:
+        raise _larger_than_allowed(size_bytes, config)
     try:
         check_crc(batch, header)
     except (BadChecksum, Truncated) as error:
@@ -132,7 +146,7 @@ def check_batch(
         found = validate_records(
             batch,
             header,
-            size_bytes_max=decompressed_bytes_max,
+            size_bytes_max=bytes_max,
             keys_required=config.is_compacted,
         )
     except InvalidRecords as error:
@@ -140,11 +154,13 @@ def check_batch(
     except UnsupportedVersion as error:  # an undefined codec number
         raise Refused(ErrorCode.INVALID_RECORD, str(error)) from None
     except BadLength as error:
+        if bytes_max < decompressed_bytes_max:
+            raise TakesLong from None
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except MalformedMessage as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if config.is_log_append_time:
-        if header.is_log_append_time:
+        if header.attributes & LOG_APPEND_TIME:
             _refuse_append_time(header.record_count)
         return header, found.size_bytes  # the log sets the time when it appends
     earliest = wall_ms - config.message_timestamp_before_max_ms
@@ -152,35 +168,10 @@ def check_batch(
     if found.min_timestamp < earliest or found.max_timestamp > latest:
         _check_timestamps(batch, header, earliest, latest, decompressed_bytes_max)
     max_timestamp = max(found.max_timestamp, NO_TIMESTAMP)
-    if header.max_timestamp != max_timestamp or header.is_log_append_time:
+    if header.max_timestamp != max_timestamp or header.attributes & LOG_APPEND_TIME:
         set_create_time(batch, max_timestamp)
         return read_header(batch), found.size_bytes
     return header, found.size_bytes
-
-
-def check_quick_batch(
-    batch: memoryview,
-    header: BatchHeader,
-    config: TopicConfig,
-    *,
-    wall_ms: int,
-    decompressed_bytes_max: int,
-) -> tuple[BatchHeader, int] | None:
-    """The same as `check_batch`, or None if that would hold up everything else.
-
-    A megabyte may contain millions of records, and tell so only when it is decompressed.
-    """
-    if header.record_count > CHECKED_AT_ONCE_RECORDS_MAX:
-        return None
-    is_compressed = header.codec != Codec.NONE
-    at_once_bytes_max = CHECKED_AT_ONCE_BYTES_MAX if is_compressed else decompressed_bytes_max
-    bytes_max = min(decompressed_bytes_max, at_once_bytes_max)
-    try:
-        return check_batch(batch, header, config, wall_ms=wall_ms, decompressed_bytes_max=bytes_max)
-    except Refused as refused:
-        if refused.code != ErrorCode.MESSAGE_TOO_LARGE or bytes_max == decompressed_bytes_max:
-            raise
-        return None
 
 
 def recompression(header: BatchHeader, config: TopicConfig) -> Compression | None:
@@ -215,17 +206,17 @@ def check_recompressed(header: BatchHeader, config: TopicConfig) -> None:
 
     Raises: Refused (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE).
     """
-    _check_message_size(header.size_bytes, config)
+    if header.size_bytes > config.max_message_bytes:
+        raise _larger_than_allowed(header.size_bytes, config)
     if header.size_bytes > config.segment_bytes:
         raise _larger_than_a_segment(header.size_bytes, config)
 
 
-def _check_message_size(size_bytes: int, config: TopicConfig) -> None:
-    if size_bytes > config.max_message_bytes:
-        raise Refused(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {size_bytes} bytes, allowed are {config.max_message_bytes}",
-        )
+def _larger_than_allowed(size_bytes: int, config: TopicConfig) -> Refused:
+    return Refused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch has {size_bytes} bytes, allowed are {config.max_message_bytes}",
+    )
 
 
 def _larger_than_a_segment(size_bytes: int, config: TopicConfig) -> Refused:

@@ -142,7 +142,8 @@ class Partition(Replica):
 
         Raises: Refused (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
         """
-        self.check_epoch(current_leader_epoch)
+        if current_leader_epoch != -1:
+            self.check_epoch(current_leader_epoch)
         if not self.is_leader:
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -44,6 +44,7 @@ class Api:
         "guarded",
         "handle",
         "is_advertised",
+        "is_for_all",
         "key",
         "last",
         "last_of_v2",
@@ -87,6 +88,8 @@ class Api:
         self.flexible = flexible
         """The first version with compact types, tagged fields and the longer headers."""
         self.need = need
+        self.is_for_all = need is Need.NOTHING
+        """Whether any client may send it to any listener."""
         self.is_advertised = is_advertised
         """Whether ApiVersions lists it: Odradek's own APIs would only confuse clients."""
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)

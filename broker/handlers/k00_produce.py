@@ -34,8 +34,8 @@ from odradek.storage.errors import StorageError
 from ..core.effects import Producer
 from ..core.incoming_batch import (
     RefusedRecords,
+    TakesLong,
     check_batch,
-    check_quick_batch,
     check_recompressed,
     is_quick,
     read_only_batch,
@@ -263,16 +263,14 @@ def _append(
         if request.acks == -1:
             partition.check_enough_replicas()
         wall_ms, config = node.clock.wall_ms(), partition.config
-        checked = check_quick_batch(
+        header, records_bytes = check_batch(
             batch,
             header,
             config,
             wall_ms=wall_ms,
             decompressed_bytes_max=node.decompressed_bytes_max,
+            may_take_long=False,
         )
-        if checked is None:
-            return _checked_later(node, partition, batch, header, request, call)
-        header, records_bytes = checked
         if config.compression is not None or header.attributes & TRANSACTIONAL:
             asked = _verification(request, call, partition, header, node)
             stored = _as_stored(node, config, batch, header, records_bytes, asked)
@@ -280,6 +278,8 @@ def _append(
                 return WaitingBatch(partition, header, stored)
             batch, header = stored
         return _append_checked(partition, batch, header, appended, wall_ms)
+    except TakesLong:
+        return _checked_later(node, partition, batch, header, request, call)
     except (Refused, StorageError) as error:
         error = _cause(error, call, (topic, data.index), header)
         return _failed(node, data.index, error, partition)
@@ -404,12 +404,13 @@ def _append_checked(
 ) -> PartitionProduceResponse:
     """Append a batch, unless it is a duplicate.  Raises: Refused, StorageError."""
     log, config = partition.log, partition.config
+    is_transactional = header.attributes & TRANSACTIONAL
     duplicate = log.producers.check(header) if header.producer_id >= 0 else None
     if duplicate is None:
-        if header.is_transactional:
+        if is_transactional:
             partition.verification_guards.check_order(header)
         base_offset = partition.append(batch, header, wall_ms=wall_ms)
-        if header.is_transactional:
+        if is_transactional:
             partition.verification_guards.appended(header.producer_id)
         append_time_ms = wall_ms if config.is_log_append_time else -1
         offset_end = log.log_end_offset

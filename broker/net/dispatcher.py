@@ -197,7 +197,7 @@ class Dispatcher:
             if node.acls is not None:
                 answer = answer_with_rights(api, request, call, node, node.acls)
             else:
-                answer = refusal(api, request, call, node)
+                answer = None if api.is_for_all else refusal(api, request, call, node)
                 if answer is None:
                     answer = api.handle(request, call, node)
         finally:

@@ -1,9 +1,11 @@
 """Record batches, format v2: read, check, patch, build."""
 
 from .batch import (
+    CODEC_MASK,
     CONTROL,
     HEADER_SIZE_BYTES,
     LENGTH_OVERHEAD_BYTES,
+    LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -26,9 +28,11 @@ from .record import Marker, MarkerType, Record, iter_records, read_marker
 from .validate import InvalidRecords, ValidRecords, validate_records
 
 __all__ = [
+    "CODEC_MASK",
     "CONTROL",
     "HEADER_SIZE_BYTES",
     "LENGTH_OVERHEAD_BYTES",
+    "LOG_APPEND_TIME",
     "MAGIC",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",

@@ -67,9 +67,8 @@ def validate_records(
     base_timestamp = header.base_timestamp
     if base_timestamp + delta_max > INT64_MAX or base_timestamp + delta_min < -INT64_MAX:
         raise InvalidRecords("a timestamp does not fit in 64 bits")
-    return ValidRecords(
-        base_timestamp + delta_min, base_timestamp + delta_max, index_of_max, len(records)
-    )
+    found = base_timestamp + delta_min, base_timestamp + delta_max, index_of_max, len(records)
+    return tuple.__new__(ValidRecords, found)  # 0.1 µs faster than its constructor
 
 
 _HEAD = Struct("7B").unpack_from  # never past the end of a well-formed record

@@ -15,7 +15,7 @@ import contextlib
 from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
-from odradek.protocol.records import BatchHeader, set_append_time, set_offset_and_epoch
+from odradek.protocol.records import CONTROL, BatchHeader, set_append_time, set_offset_and_epoch
 
 from ..errors import BatchTooLarge, DiskFull, LogDirFailed, OffsetOutOfRange
 from ..files import FileSystem
@@ -218,7 +218,8 @@ class Log:
             segment.prepare(wall_ms, config)
         if segment.must_roll(size_bytes, offset_last, timestamp, wall_ms, config):
             segment = self._roll_for(base_offset, offset_last, wall_ms)
-        aborted = self.producers.aborted_by(header, batch, base_offset)
+        is_control = header.attributes & CONTROL
+        aborted = self.producers.aborted_by(header, batch, base_offset) if is_control else None
         if aborted is not None:
             segment.note_aborted(aborted, self.producers)
         try:
