@@ -20,6 +20,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
+from odradek.protocol.schema import Message
 from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import StorageError
 from odradek.storage.log.log_config import LogConfig
@@ -167,6 +168,13 @@ class Broker:
         """Return once the broker can't continue, with the reason; the caller must stop it."""
         assert self._failed is not None
         return await asyncio.shield(self._failed)
+
+    async def ask_controller(self, request: Message, version: int) -> Message:
+        """Send the controller a request, wherever it is; retried until one answers.
+
+        Raises: PeerFailed when the broker stops.
+        """
+        return await self._member.ask_controller(request, version)
 
     @property
     def _has_own_store(self) -> bool:

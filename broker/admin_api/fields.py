@@ -150,6 +150,19 @@ def map_of(kind: Kind, *, at_most: int) -> Kind:
     return Kind(f"an object whose values are {kind.noun}", schema, parse)
 
 
+def pair_of(first: Kind, second: Kind) -> Kind:
+    """A list of two values."""
+
+    def parse(value: Json) -> tuple[Any, Any]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise ValueError
+        return first.parse(value[0]), second.parse(value[1])
+
+    items = [first.schema, second.schema]
+    schema = {"type": "array", "prefixItems": items, "minItems": 2, "maxItems": 2}
+    return Kind(f"a pair of {first.noun} and {second.noun}", schema, parse)
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a request's body or query."""
@@ -163,6 +176,35 @@ class Field:
     def is_required(self) -> bool:
         """Whether a request must have it."""
         return self.default is _REQUIRED
+
+
+def object_of(*fields: Field) -> Kind:
+    """A JSON object with declared fields."""
+
+    def parse(value: Json) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise ValueError
+        try:
+            return _values(value, fields)
+        except Problem as problem:
+            raise ValueError(problem.sentence) from None
+
+    names = ", ".join(field.name for field in fields)
+    return Kind(f"an object with {names}", object_schema(fields), parse)
+
+
+def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
+    """The JSON Schema of an object with these fields."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            field.name: {**field.kind.schema, "description": field.doc} for field in fields
+        },
+        "additionalProperties": False,
+    }
+    if required := [field.name for field in fields if field.is_required]:
+        schema["required"] = required
+    return schema
 
 
 def parse_body(body: bytes, fields: Sequence[Field]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The OpenAPI document of the admin API, made from the table of its routes."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek import __version__
 
-from .fields import Field
+from .fields import Field, object_schema
 from .schemas import ERROR
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ def _parameter(field: Field) -> dict[str, Any]:
     }
 
 
-def _body(fields: Iterable[Field]) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            field.name: {**field.kind.schema, "description": field.doc} for field in fields
-        },
-        "additionalProperties": False,
-    }
-    if required := [field.name for field in fields if field.is_required]:
-        schema["required"] = required
-    return {"required": bool(required), "content": {_JSON: {"schema": schema}}}
+def _body(fields: Sequence[Field]) -> dict[str, Any]:
+    is_required = any(field.is_required for field in fields)
+    return {"required": is_required, "content": {_JSON: {"schema": object_schema(fields)}}}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import brokers, openapi
+from . import brokers, groups, leaders, openapi, records, topics
 from .controls import Controls
 from .fields import Field, Json
 from .problems import Problem
-from .schemas import Schema
+from .schemas import NOTHING, Schema
 
 PREFIX: Final = "/admin/v1"
 PARAMETER: Final = re.compile(r"\{(\w+)\}")
@@ -64,6 +64,29 @@ ROUTES: Final = (
     Route("POST", "/brokers/{id}/start", brokers.start, brokers.BROKER),
     Route("POST", "/brokers/{id}/stop", brokers.stop, brokers.BROKER),
     Route("POST", "/brokers/{id}/kill", brokers.kill, brokers.BROKER, (brokers.EXPIRE,)),
+    Route("GET", "/topics", topics.show_all, topics.TOPICS, topics.LIST),
+    Route("POST", "/topics", topics.create, topics.TOPIC, topics.CREATE, status=201),
+    Route("GET", "/topics/{topic}", topics.show, topics.TOPIC),
+    Route("DELETE", "/topics/{topic}", topics.delete, NOTHING),
+    Route("GET", "/topics/{topic}/records", records.read, records.RECORDS, records.READ),
+    Route("POST", "/topics/{topic}/records", records.write, records.WRITTEN, records.WRITE, 201),
+    Route(
+        "POST",
+        "/topics/{topic}/partitions/{partition}/move_leader",
+        leaders.move,
+        leaders.LEADER,
+        leaders.MOVE,
+    ),
+    Route("POST", "/shuffle_leaders", leaders.shuffle, leaders.LEADERS, leaders.SHUFFLE),
+    Route("GET", "/groups", groups.show_all, groups.GROUPS),
+    Route("GET", "/groups/{group}", groups.show, groups.GROUP),
+    Route(
+        "GET",
+        "/coordinators/{id}",
+        groups.show_coordinator,
+        groups.COORDINATOR,
+        groups.COORDINATOR_FIELDS,
+    ),
 )
 
 

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from odradek.protocol.schema import Message
+
 from ..cluster.election import read_holder
 from ..coordination import znodes
 from ..coordination.current import CurrentSession
@@ -102,6 +104,10 @@ class Member:
         await self._node.controller.start()
         await self._node.controller.settled()
         await self._until_known()
+
+    async def ask_controller(self, request: Message, version: int) -> Message:
+        """Send the controller a request; see `ControllerClient.ask`."""
+        return await self._client.ask(request, version)
 
     async def hand_over(self) -> None:
         """Ask the controller to move leadership away from this broker, as far as possible."""

@@ -2,7 +2,7 @@
 
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
@@ -23,10 +23,14 @@ from .beside import beside_the_loop
 from .child import ChildBroker
 from .child_cluster import ChildCluster
 from .commands import EXPIRE, KILL, START, STOP
+from .door import AdminClient, AdminClients
 from .errors import BrokerFailed
+from .groups import Groups
 from .ports import HeldPort
 from .ready import Address, Ready
+from .records import Record, Written, read_records, write_record
 from .security import Security
+from .topics import Topics
 
 if TYPE_CHECKING:
     from .in_process import InProcessBroker
@@ -116,6 +120,7 @@ class Broker:
         self._admin_ports: list[HeldPort] = []
         self._down: set[int] = set()
         self._last_log = ""
+        self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))
 
     def __repr__(self) -> str:
         return f"<Broker {self.bootstrap_servers if self.running else 'not running'}>"
@@ -175,6 +180,7 @@ class Broker:
             self._command(STOP, broker_id)
             self._down.add(broker_id)
         elif self._runner is not None:
+            self._admins.close()
             self._runner.stop()
 
     def kill(self, broker_id: int | None = None, *, expire: bool = False) -> None:
@@ -190,6 +196,7 @@ class Broker:
             self._command(EXPIRE if expire else KILL, broker_id)
             self._down.add(broker_id)
         elif self._runner is not None:
+            self._admins.close()
             self._runner.kill()
 
     def pause(self, broker_id: int) -> None:
@@ -296,11 +303,13 @@ class Broker:
 
         Of brokers with a process each, it is that of the first one that runs.
         """
-        down = self._down if self._zookeeper is not None else ()
-        for number, held in zip(self._told.addresses, self._admin_ports, strict=False):
-            if number not in down:
-                return f"http://127.0.0.1:{held.port}"
-        raise RuntimeError("no broker runs")
+        self._told  # noqa: B018  # raises if it is not started
+        return next(iter(self._admin_urls()), "")
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client of its admin API, for what has no method here.  Raises: BrokerFailed."""
+        return self._admins.first
 
     @property
     def startup_ms(self) -> int:
@@ -349,6 +358,81 @@ class Broker:
         Raises: ValueError for an unknown client or user.
         """
         return client_config(client, self.bootstrap_servers, self._security.access_of(user))
+
+    # -- topics, records, groups
+
+    @property
+    def topics(self) -> Topics:
+        """Its topics."""
+        return Topics(lambda: self._admins.first)
+
+    @property
+    def groups(self) -> Groups:
+        """Its groups."""
+        return Groups(self._admins)
+
+    def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> list[Record]:
+        """All records of a topic, or of one partition, by partition and offset.
+
+        Raises: AdminError.
+        """
+        return read_records(self._admins, topic, partition=partition, isolation=isolation)
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None,
+        *,
+        key: str | bytes | None = None,
+        headers: Iterable[tuple[str, str | bytes | None]] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Written:
+        """Write a record to a topic that exists; return once it is replicated.
+
+        Without a partition, the key chooses it as in Java's producer, and without a key it is 0.
+        Raises: AdminError.
+        """
+        return write_record(
+            self._admins,
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+        )
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
+        """Make another broker that is in sync the leader; return its id.  Raises: AdminError."""
+        answer = self.admin.post("topics", topic, "partitions", partition, "move_leader", to=to)
+        return int(answer["leader"])
+
+    def shuffle_leaders(self, topic: str | None = None) -> dict[tuple[str, int], int]:
+        """Move the leadership of all partitions to other brokers; return the new leaders.
+
+        Raises: AdminError.
+        """
+        answer = self.admin.post("shuffle_leaders", topic=topic)
+        return {(each["topic"], each["partition"]): each["leader"] for each in answer["leaders"]}
+
+    def coordinator(self, name: str, *, of: Literal["group", "transaction"] = "group") -> int:
+        """The broker that coordinates a group, or a transactional id.  Raises: AdminError."""
+        return int(self.admin.get("coordinators", name, of=of)["coordinator"])
+
+    def _admin_urls(self) -> list[str]:
+        """The URLs of the processes that run."""
+        if not self.running:
+            return []
+        down = self._down if self._zookeeper is not None else ()
+        pairs = zip(self._told.addresses, self._admin_ports, strict=False)
+        return [f"http://127.0.0.1:{held.port}" for number, held in pairs if number not in down]
 
     @property
     def _access(self) -> Access:

@@ -6,7 +6,7 @@ The typed objects that `Broker` offers (`topics`, `groups`, ...) are built on it
 import http.client
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -27,6 +27,17 @@ class AdminError(BrokerFailed):
 
 class InvalidField(AdminError, ValueError):
     """A request has a field that is unknown or has a wrong value."""
+
+
+class NotFound(AdminError):
+    """What the path of a request names does not exist."""
+
+
+class Misdirected(AdminError):
+    """The broker that a request is about is in another process."""
+
+
+_ERRORS: Final[dict[int, type[AdminError]]] = {400: InvalidField, 404: NotFound, 421: Misdirected}
 
 
 class AdminClient:
@@ -74,8 +85,7 @@ class AdminClient:
                 self._http.close()
                 raise BrokerFailed(f"the admin API does not answer: {error!r}") from error
         if status >= http.client.BAD_REQUEST:
-            kind = InvalidField if status == http.client.BAD_REQUEST else AdminError
-            raise kind(status, answer["error"])
+            raise _ERRORS.get(status, AdminError)(status, answer["error"])
         return answer
 
     def _exchange(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
@@ -92,6 +102,45 @@ class AdminClient:
         self._http.request(method, target, body, self._headers)
         response = self._http.getresponse()
         return response.status, response.read()
+
+
+class AdminClients:
+    """The clients of the admin APIs of all processes of a fixture; usually there is only one."""
+
+    def __init__(self, urls: Callable[[], list[str]], token: str) -> None:
+        """`urls`: of the processes that run now."""
+        self._urls = urls
+        self._token = token
+        self._clients: dict[str, AdminClient] = {}
+
+    def __iter__(self) -> Iterator[AdminClient]:
+        for url in self._urls():
+            if url not in self._clients:
+                self._clients[url] = AdminClient(url, token=self._token)
+            yield self._clients[url]
+
+    @property
+    def first(self) -> AdminClient:
+        """One for what any process can do.  Raises: BrokerFailed."""
+        for client in self:
+            return client
+        raise BrokerFailed("no broker runs")
+
+    def ask_where_it_is(self, ask: Callable[[AdminClient], Any]) -> Any:
+        """Ask the process that has the broker which a request is about.  Raises: AdminError."""
+        misdirected: AdminError | None = None
+        for client in self:
+            try:
+                return ask(client)
+            except Misdirected as error:
+                misdirected = error
+        raise misdirected or BrokerFailed("no broker runs")
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
 
 
 def _text(value: object) -> str:

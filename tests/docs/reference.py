@@ -2,7 +2,8 @@
 
 docs/configuration.md is made from the settings' declarations (odradek/broker/settings/docs.py),
 docs/reference-apis.md from the table of APIs and the messages, docs/reference-commands.md from the
-commands themselves.
+commands themselves, docs/reference-admin-api.md and docs/admin-api.json from the routes of the
+admin API.
 """
 
 import inspect
@@ -17,6 +18,7 @@ from odradek.broker.handlers.k18_api_versions import CONSUMER_GROUPS, NOT_BESIDE
 from odradek.broker.settings.docs import configuration_markdown
 from odradek.cli import COMMANDS, main
 from odradek.cli.examples import EXAMPLES
+from tests.docs.admin_reference import admin_json, admin_markdown
 from tests.docs.pages import DOCS, ROOT, slug
 
 KAFKA_VERSIONS: Final = ROOT / "tests" / "vectors" / "kafka_3.9.2_api_versions.tsv"
@@ -75,6 +77,8 @@ def pages() -> Mapping[Path, Callable[[], str]]:
         DOCS / "configuration.md": configuration_markdown,
         DOCS / "reference-apis.md": apis_markdown,
         DOCS / "reference-commands.md": commands_markdown,
+        DOCS / "reference-admin-api.md": lambda: admin_markdown(MADE),
+        DOCS / "admin-api.json": admin_json,
     }
 
 

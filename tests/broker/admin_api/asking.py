@@ -6,11 +6,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, cast
 
+import jsonschema
+
 from odradek.broker.admin_api.controls import Controls
+from odradek.broker.admin_api.openapi import document
+from odradek.broker.admin_api.routes import PREFIX, ROUTES, find
+from odradek.broker.admin_api.schemas import ERROR
 from odradek.broker.admin_api.server import AdminServer
 from odradek.broker.settings.admin import AdminAddress
 
 HOST = "127.0.0.1"
+DOCUMENT = document(ROUTES, PREFIX)
 
 
 class Reply(NamedTuple):
@@ -29,9 +35,13 @@ class NoBrokers:
 
 @contextlib.asynccontextmanager
 async def served(
-    *, running: Any = None, token: str = "", address: AdminAddress | None = None
+    *,
+    running: Any = None,
+    runtime: Any = None,
+    token: str = "",
+    address: AdminAddress | None = None,
 ) -> AsyncIterator[AdminServer]:
-    controls = Controls(running=running or cast(Any, NoBrokers()), runtime=cast(Any, None))
+    controls = Controls(running=running or cast(Any, NoBrokers()), runtime=runtime)
     server = AdminServer(address or AdminAddress(HOST), token, controls)
     await server.open()
     try:
@@ -54,7 +64,10 @@ async def ask(
     body: bytes = b"",
     headers: dict[str, str] | None = None,
 ) -> Reply:
-    """One request on a connection of its own; a header that is None is left out."""
+    """One request on a connection of its own; a header that is empty is left out.
+
+    The answer must be as the OpenAPI document says.
+    """
     all_headers = {"Host": "localhost", "Connection": "close"}
     if method == "POST":
         all_headers |= {"Content-Type": "application/json"}
@@ -63,7 +76,29 @@ async def ask(
     all_headers |= headers or {}
     lines = [f"{method} {path} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in all_headers.items() if value]
-    return await send(server, "\r\n".join([*lines, "", ""]).encode() + body)
+    reply = await send(server, "\r\n".join([*lines, "", ""]).encode() + body)
+    if method != "HEAD":
+        check(method, path, reply)
+    return reply
+
+
+async def post(server: AdminServer, path: str, **fields: Any) -> Reply:
+    return await ask(server, "POST", f"/admin/v1/{path}", body=json.dumps(fields).encode())
+
+
+async def get(server: AdminServer, path: str) -> Reply:
+    return await ask(server, "GET", f"/admin/v1/{path}")
+
+
+def check(method: str, path: str, reply: Reply) -> None:
+    """Compare an answer with the document."""
+    if reply.status >= 400:
+        jsonschema.validate(reply.content, ERROR)
+        return
+    route, _ = find(method, path.partition("?")[0])
+    operation = DOCUMENT["paths"][PREFIX + route.template][method.lower()]
+    answer = operation["responses"][str(reply.status)]["content"]["application/json"]
+    jsonschema.validate(reply.content, answer["schema"])
 
 
 async def send(server: AdminServer, data: bytes) -> Reply:

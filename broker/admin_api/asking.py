@@ -1,0 +1,114 @@
+"""Requests of the admin API to the brokers of its process, by direct calls of their handlers.
+
+They need no connection, no login and no right, and nothing that watches the requests of clients
+sees them.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+
+from ..core.partition_state import NO_LEADER, PartitionState
+from ..node import Node
+from ..peers.own import ask_self
+from .controls import Controls
+from .problems import Problem, not_found
+
+TIMEOUT_S: Final = 15.0
+TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
+_NOT_FOUND: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+_INVALID: Final = (
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST,
+)
+
+
+def any_node(controls: Controls) -> Node:
+    """A broker that runs.  Raises: Problem."""
+    for broker in controls.brokers.values():
+        return broker.node
+    raise Problem(409, "no broker of this process is running")
+
+
+async def ask_controller(controls: Controls, request: Message, version: int) -> Any:
+    """The controller's answer.  Raises: Problem."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            for broker in controls.brokers.values():
+                if broker.node.controller.is_active:
+                    return await ask_self(broker.node, request, version)
+            any_node(controls)
+            broker = next(iter(controls.brokers.values()))
+            return await broker.ask_controller(request, version)
+    except TimeoutError:
+        raise Problem(504, f"no controller answered within {TIMEOUT_S:g} s") from None
+
+
+def leader_node(controls: Controls, topic: str, partition: int) -> Node:
+    """The broker of this process that leads a partition.  Raises: Problem."""
+    state = state_of(controls, topic, partition)
+    name = f"{topic}-{partition}"
+    if state.leader == NO_LEADER:
+        raise Problem(409, f"{name} has no leader")
+    broker = controls.brokers.get(state.leader)
+    if broker is None:
+        raise Problem(421, f"broker {state.leader}, which leads {name}, is not in this process")
+    return broker.node
+
+
+def state_of(controls: Controls, topic: str, partition: int) -> PartitionState:
+    """What is known of a partition.  Raises: Problem."""
+    states = states_of(controls, topic)
+    for state in states:
+        if state.partition == partition:
+            return state
+    raise not_found(f"partition {partition} of {topic}, which has {len(states)}")
+
+
+def states_of(controls: Controls, topic: str) -> list[PartitionState]:
+    """What is known of the partitions of a topic.  Raises: Problem."""
+    info = any_node(controls).metadata.topics.get(topic)
+    if info is None:
+        raise not_found(f"topic {topic[:250]!a}")
+    return list(info.partitions)
+
+
+async def wait_for_all(controls: Controls, done: Callable[[Node], bool], what: str) -> None:
+    """Return once `done` is true of the metadata of every broker here that runs.
+
+    Raises: Problem.
+    """
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            for broker in list(controls.brokers.values()):
+                node = broker.node
+                await node.metadata.wait_until(lambda node=node: done(node))  # type: ignore[misc]
+    except TimeoutError:
+        raise Problem(504, f"{what} did not happen within {TIMEOUT_S:g} s") from None
+
+
+def check(code: int, message: str | None, about: str) -> None:
+    """Raise the problem that an error code of Kafka is; none if it is NONE.  Raises: Problem."""
+    if code == ErrorCode.NONE:
+        return
+    name = ErrorCode(code).name
+    status = 404 if code in _NOT_FOUND else 400 if code in _INVALID else 409
+    raise Problem(status, f"{about}: {name}" + (f": {message}" if message else ""))
+
+
+def partition_in(path: Mapping[str, str]) -> int:
+    """The partition that a path names.  Raises: Problem."""
+    text = path["partition"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise not_found(f"partition {text[:20]!a}")
+    return int(text)

@@ -1,0 +1,178 @@
+"""Groups: their state, members and committed offsets, and which broker coordinates them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
+from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
+from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
+
+from ..coordinators.internal_topic import InternalTopic
+from ..node import Node
+from ..peers.own import ask_self
+from . import schemas
+from .asking import any_node, check
+from .controls import Controls
+from .fields import Field, Json, one_of
+from .problems import Problem, not_found
+
+LIST_VERSION: Final = 5
+OFFSETS_VERSION: Final = 9
+CLASSIC_VERSION: Final = 5
+CONSUMER_VERSION: Final = 1
+CONSUMER: Final = "consumer"
+_SIZE_BYTES: Final = 2  # the version of a consumer's assignment comes first
+
+LISTED: Final = {
+    "group_id": schemas.STRING,
+    "type": schemas.STRING,
+    "state": schemas.STRING,
+    "protocol_type": schemas.STRING,
+    "coordinator": schemas.INTEGER,
+}
+GROUPS: Final = schemas.members(groups=schemas.array(schemas.members(**LISTED)))
+MEMBER: Final = schemas.members(
+    member_id=schemas.STRING,
+    instance_id=schemas.either(schemas.STRING, schemas.NULL),
+    client_id=schemas.STRING,
+    host=schemas.STRING,
+    assignment=schemas.mapping(schemas.array(schemas.INTEGER)),
+)
+OFFSET: Final = schemas.members(
+    topic=schemas.STRING,
+    partition=schemas.INTEGER,
+    offset=schemas.INTEGER,
+    metadata=schemas.either(schemas.STRING, schemas.NULL),
+    lag=schemas.either(schemas.INTEGER, schemas.NULL),
+)
+GROUP: Final = schemas.members(
+    **LISTED, members=schemas.array(MEMBER), offsets=schemas.array(OFFSET)
+)
+COORDINATOR: Final = schemas.members(coordinator=schemas.INTEGER)
+COORDINATOR_FIELDS: Final = (
+    Field("of", one_of("group", "transaction"), "What the id in the path is.", "group"),
+)
+
+
+async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """List the groups that the brokers of this process coordinate."""
+    return {"groups": [found async for found, _ in _listed(controls)]}
+
+
+async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Show a group with its members and committed offsets."""
+    async for found, node in _listed(controls):
+        if found["group_id"] == path["group"]:
+            members = await _members(found, node)
+            offsets = await _offsets(controls, found["group_id"], node)
+            return {**found, "members": members, "offsets": offsets}
+    raise not_found(f"group {path['group'][:250]!a}")
+
+
+async def show_coordinator(
+    controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]
+) -> Json:
+    """Tell which broker coordinates a group, or a transactional id."""
+    node = any_node(controls)
+    topic: InternalTopic = node.groups.topic
+    if fields["of"] == "transaction":
+        topic = node.transactions.topic
+    try:
+        broker = await topic.coordinator_of(path["id"])
+    except Refused as refused:
+        raise Problem(409, str(refused)) from refused
+    return {"coordinator": broker.broker_id}
+
+
+async def _listed(controls: Controls) -> Any:
+    """Each group with the broker that coordinates it."""
+    for broker in list(controls.brokers.values()):
+        node = broker.node
+        answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
+        for group in answer.groups:
+            found = {
+                "group_id": group.group_id,
+                "type": group.group_type,
+                "state": group.group_state,
+                "protocol_type": group.protocol_type,
+                "coordinator": node.broker_id,
+            }
+            yield found, node
+
+
+async def _members(found: Mapping[str, Any], node: Node) -> list[Json]:
+    group_id = found["group_id"]
+    if found["type"] == CONSUMER:
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+        answer: Any = await ask_self(node, request, CONSUMER_VERSION)
+        return [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "assignment": {
+                    topic.topic_name: list(topic.partitions)
+                    for topic in member.assignment.topic_partitions
+                },
+            }
+            for group in answer.groups
+            for member in group.members
+        ]
+    answer = await ask_self(node, DescribeGroupsRequest(groups=[group_id]), CLASSIC_VERSION)
+    return [
+        {
+            "member_id": member.member_id,
+            "instance_id": member.group_instance_id,
+            "client_id": member.client_id,
+            "host": member.client_host,
+            "assignment": _classic_assignment(bytes(member.member_assignment)),
+        }
+        for group in answer.groups
+        for member in group.members
+    ]
+
+
+def _classic_assignment(data: bytes) -> dict[str, list[int]]:
+    """What a consumer is assigned; nothing for members that are no consumers."""
+    if len(data) < _SIZE_BYTES:
+        return {}
+    version = min(int.from_bytes(data[:_SIZE_BYTES], "big"), 3)
+    try:
+        assignment, _ = ConsumerProtocolAssignment.decode(data, version, _SIZE_BYTES)
+    except MalformedMessage:
+        return {}
+    return {each.topic: list(each.partitions) for each in assignment.assigned_partitions}
+
+
+async def _offsets(controls: Controls, group_id: str, node: Node) -> list[Json]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+    answer: Any = await ask_self(node, request, OFFSETS_VERSION)
+    return [offset for group in answer.groups for offset in _offsets_in(controls, group)]
+
+
+def _offsets_in(controls: Controls, group: Any) -> Iterator[Json]:
+    check(group.error_code, None, f"group {group.group_id}")
+    for topic in group.topics:
+        for each in topic.partitions:
+            if each.error_code == ErrorCode.NONE and each.committed_offset >= 0:
+                end = _end_offset(controls, topic.name, each.partition_index)
+                yield {
+                    "topic": topic.name,
+                    "partition": each.partition_index,
+                    "offset": each.committed_offset,
+                    "metadata": each.metadata,
+                    "lag": None if end is None else max(0, end - each.committed_offset),
+                }
+
+
+def _end_offset(controls: Controls, topic: str, partition: int) -> int | None:
+    """The high watermark, if the leader is here."""
+    for broker in controls.brokers.values():
+        replica = broker.node.replicas.partitions.get((topic, partition))
+        if replica is not None and replica.is_leader:
+            return replica.log.high_watermark
+    return None

@@ -1,0 +1,208 @@
+"""What the admin API does to brokers: each route on a real cluster of one process."""
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.admin_api.server import AdminServer
+from odradek.broker.config import Config, load_config
+from odradek.broker.local_cluster import LocalCluster
+from odradek.broker.runtime import Runtime
+from tests.broker.admin_api.asking import Reply, ask, get, post, served
+from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.running import RunningBroker, WatchedFiles, running
+
+pytestmark = pytest.mark.slow
+
+
+@contextlib.asynccontextmanager
+async def cluster(directory: Path) -> AsyncIterator[tuple[AdminServer, LocalCluster]]:
+    def load(own: Mapping[str, str]) -> Config:
+        fixed = {"listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partitions": "1"}
+        return load_config(overrides={**fixed, **own})
+
+    runtime = Runtime.system()
+    runtime.files = WatchedFiles()
+    brokers = LocalCluster(str(directory), 3, load, runtime)
+    await brokers.start()
+    try:
+        async with served(running=brokers, runtime=runtime) as server:
+            yield server, brokers
+    finally:
+        await brokers.stop()
+        runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def one(directory: Path) -> AsyncIterator[tuple[AdminServer, RunningBroker]]:
+    async with (
+        running(directory) as broker,
+        served(running=broker, runtime=broker._runtime) as server,
+    ):
+        yield server, broker
+
+
+def refused(reply: Reply, status: int) -> str:
+    assert reply.status == status, reply
+    return str(reply.content["error"])
+
+
+def states(reply: Reply) -> dict[int, str]:
+    return {each["id"]: each["state"] for each in reply.content["brokers"]}
+
+
+@asynchronous
+async def test_brokers_are_stopped_killed_and_started(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (server, brokers):
+        assert states(await get(server, "brokers")) == dict.fromkeys(range(3), "running")
+        port = brokers.brokers[1].port
+        assert (await post(server, "brokers/1/stop")).content["state"] == "down"
+        assert states(await get(server, "brokers")) == {0: "running", 1: "down", 2: "running"}
+        assert "not running" in refused(await post(server, "brokers/1/stop"), 409)
+        assert "not running" in refused(await post(server, "brokers/1/kill"), 409)
+        started = await post(server, "brokers/1/start")
+        assert started.content == {
+            "id": 1,
+            "state": "running",
+            "host": "127.0.0.1",
+            "port": port,
+        }
+        assert (await post(server, "brokers/1/start")).content == started.content
+        assert (await post(server, "brokers/2/kill", expire=True)).status == 200
+        assert list(brokers.brokers) == [0, 1]
+        for number in ("3", "-1", "1x", "01", "%C2%B2"):
+            assert "which has 0, 1, 2" in refused(await post(server, f"brokers/{number}/stop"), 404)
+        await post(server, "brokers/0/stop")
+        await post(server, "brokers/1/stop")
+        assert "no broker" in refused(await get(server, "topics"), 409)
+        assert "no broker" in refused(await post(server, "topics", name="t"), 409)
+
+
+@asynchronous
+async def test_leaders_are_moved(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (server, brokers):
+        created = await post(server, "topics", name="t", partitions=3, replication_factor=3)
+        before = {each["partition"]: each["leader"] for each in created.content["partitions"]}
+        replicas = created.content["partitions"][0]["replicas"]
+        moved = await post(server, "topics/t/partitions/0/move_leader")
+        assert moved.content["leader"] == replicas[1]
+        moved = await post(server, "topics/t/partitions/0/move_leader", to=replicas[2])
+        assert moved.content == {"topic": "t", "partition": 0, "leader": replicas[2]}
+        again = await post(server, "topics/t/partitions/0/move_leader", to=replicas[2])
+        assert again.status == 200
+        for broker in brokers.brokers.values():
+            state = broker.node.metadata.partition("t", 0)
+            assert state is not None
+            assert state.leader == replicas[2]
+        shuffled = {
+            each["partition"]: each["leader"]
+            for each in (await post(server, "shuffle_leaders")).content["leaders"]
+        }
+        assert list(shuffled) == [0, 1, 2]
+        assert all(before[number] != shuffled[number] for number in (1, 2))
+        assert "is not in sync" in refused(
+            await post(server, "topics/t/partitions/0/move_leader", to=7), 409
+        )
+        for number in ("3", "x", "-1", "9" * 20):
+            path = f"topics/t/partitions/{number}/move_leader"
+            assert "there is no partition" in refused(await post(server, path), 404)
+        assert refused(await post(server, "shuffle_leaders", topic="nosuch"), 404)
+        await post(server, "topics", name="alone", replication_factor=1)
+        sentence = refused(await post(server, "topics/alone/partitions/0/move_leader"), 409)
+        assert "has no other broker in sync" in sentence
+        await post(server, "shuffle_leaders", topic="alone")
+
+
+@asynchronous
+async def test_topics_are_created_listed_and_deleted(tmp_path: Path) -> None:
+    async with one(tmp_path) as (server, broker):
+        configs = {"retention.ms": 60000, "cleanup.policy": "delete", "preallocate": False}
+        created = await post(server, "topics", name="t", partitions=2, configs=configs)
+        assert created.status == 201
+        assert [each["leader"] for each in created.content["partitions"]] == [0, 0]
+        assert broker.node.find("t", 0).config.retention_ms == 60000
+        assert (await get(server, "topics/t")).content == created.content
+        assert (await get(server, "coordinators/g")).content == {"coordinator": 0}
+        names = [each["name"] for each in (await get(server, "topics")).content["topics"]]
+        assert names == ["t"]
+        all_of_them = (await get(server, "topics?internal=true")).content["topics"]
+        assert [each["name"] for each in all_of_them] == ["__consumer_offsets", "t"]
+        assert "TOPIC_ALREADY_EXISTS" in refused(await post(server, "topics", name="t"), 409)
+        assert "INVALID_TOPIC" in refused(await post(server, "topics", name="a/b"), 400)
+        assert "INVALID_CONFIG" in refused(
+            await post(server, "topics", name="c", configs={"retention.ms": "soon"}), 400
+        )
+        assert (await ask(server, "DELETE", "/admin/v1/topics/t")).content == {}
+        assert "there is no topic 't'" in refused(await get(server, "topics/t"), 404)
+        assert refused(await ask(server, "DELETE", "/admin/v1/topics/t"), 404)
+
+
+@asynchronous
+async def test_records_are_written_and_read(tmp_path: Path) -> None:
+    async with one(tmp_path) as (server, _):
+        await post(server, "topics", name="t", partitions=3)
+        written = await post(
+            server,
+            "topics/t/records",
+            records=[
+                {"key": "k", "value": "é", "timestamp": 5, "headers": [["a", "1"], ["a", None]]},
+                {"value": None, "partition": 0},
+                {"key": "k", "value": ""},
+            ],
+        )
+        assert written.status == 201
+        places = [(each["partition"], each["offset"]) for each in written.content["records"]]
+        assert places == [(2, 0), (0, 0), (2, 1)]  # Java's producer puts k into 2 of 3
+        read = (await get(server, "topics/t/records")).content
+        values = [(each["partition"], each["offset"], each["value"]) for each in read["records"]]
+        assert values == [(0, 0, None), (2, 0, "é"), (2, 1, "")]
+        first = read["records"][1]
+        assert (first["key"], first["timestamp"]) == ("k", 5)
+        assert first["headers"] == [["a", "1"], ["a", None]]
+        read = (await get(server, "topics/t/records?partition=2&offset=1&limit=1")).content
+        assert [each["offset"] for each in read["records"]] == [1]
+        assert read["partitions"] == [{"partition": 2, "next_offset": 2, "high_watermark": 2}]
+        read = (await get(server, "topics/t/records?limit=2")).content
+        assert [end["next_offset"] for end in read["partitions"]] == [1, 0, 1]
+        binary = base64.b64encode(b"\xff\0").decode()
+        await post(
+            server,
+            "topics/t/records",
+            records=[{"value": binary, "partition": 1}],
+            encoding="base64",
+        )
+        path = "topics/t/records?partition=1"
+        assert "ask with encoding=base64" in refused(await get(server, path), 409)
+        read = (await get(server, f"{path}&encoding=base64")).content
+        assert read["records"][0]["value"] == binary
+
+
+@asynchronous
+async def test_bad_records_are_refused(tmp_path: Path) -> None:
+    async with one(tmp_path) as (server, _):
+        await post(server, "topics", name="t", configs={"max.message.bytes": 1000})
+        path = "topics/t/records"
+        assert "value is missing" in refused(await post(server, path, records=[{}]), 400)
+        not_base64 = await post(server, path, records=[{"value": "é"}], encoding="base64")
+        assert "is not base64" in refused(not_base64, 400)
+        large = await post(server, path, records=[{"value": "x" * 2000}])
+        assert "t-0: MESSAGE_TOO_LARGE" in refused(large, 409)
+        elsewhere = [{"value": "a"}, {"value": "b", "partition": 1}]
+        assert "no partition 1 of t" in refused(await post(server, path, records=elsewhere), 404)
+        assert (await get(server, path)).content["records"] == []
+        assert (await post(server, path, records=[])).content == {"records": []}
+        assert refused(await post(server, "topics/u/records", records=[]), 404)
+        assert refused(await get(server, "topics/u/records"), 404)
+        assert "ends at offset 0" in refused(await get(server, f"{path}?offset=1"), 409)
+
+
+@asynchronous
+async def test_groups_are_described(tmp_path: Path) -> None:
+    async with one(tmp_path) as (server, _):
+        assert (await get(server, "groups")).content == {"groups": []}
+        assert "there is no group" in refused(await get(server, "groups/g"), 404)
+        coordinator = await get(server, "coordinators/tx?of=transaction")
+        assert coordinator.content == {"coordinator": 0}
