@@ -1,9 +1,21 @@
 """Consumer groups (KIP-848): heartbeats, epochs, hand-over, refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from odradek.protocol.messages.k68_consumer_group_heartbeat import TopicPartitions
+from tests.wire.admin_talk import (
+    APPEND,
+    DELETE,
+    GROUP,
+    Op,
+    Resource,
+    change,
+    eventually,
+    replace,
+    show,
+    value_of,
+)
 from tests.wire.consumer_talk import (
     LEAVE,
     LEAVE_FOR_A_WHILE,
@@ -381,6 +393,42 @@ def group_settings(talk: GroupTalk) -> None:
     a.beat_until("told later", lambda answer: answer.heartbeat_interval_ms == 888)
 
 
+GROUP_CHANGES: Final[dict[str, Sequence[Op]]] = {
+    "one": [Op("consumer.session.timeout.ms", "50000")],
+    "the same again": [Op("consumer.session.timeout.ms", "50000")],
+    "an unknown one": [Op("consumer.no.such", "1")],
+    "a setting of brokers": [Op("group.consumer.session.timeout.ms", "50000")],
+    "no number": [Op("consumer.session.timeout.ms", "long")],
+    "below the broker's minimum": [Op("consumer.session.timeout.ms", "1")],
+    "above the broker's maximum": [Op("consumer.heartbeat.interval.ms", "999999")],
+    "null": [Op("consumer.session.timeout.ms", None)],
+    "appended": [Op("consumer.session.timeout.ms", "1", APPEND)],
+    "deleted": [Op("consumer.session.timeout.ms", None, DELETE)],
+    "deleted again": [Op("consumer.session.timeout.ms", None, DELETE)],
+    "nothing": [],
+}
+SHOWN: Final = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+
+
+def _wait_until_shown(talk: GroupTalk, group_id: str, value: str) -> None:
+    eventually(lambda: value_of(talk, GROUP, group_id, SHOWN[0])[0] == value)
+
+
+def group_settings_changed(talk: GroupTalk) -> None:
+    """What is said about changes of a group's settings, and what is shown afterwards."""
+    group_id = talk.group("g")
+    show(talk, "shown at first", GROUP, group_id, *SHOWN)
+    for label, ops in GROUP_CHANGES.items():
+        change(talk, label, Resource(GROUP, group_id, ops))
+        if label in ("one", "deleted"):
+            _wait_until_shown(talk, group_id, "50000" if label == "one" else "45000")
+            show(talk, f"{label}, shown", GROUP, group_id, *SHOWN)
+    for label, ops in GROUP_CHANGES.items():
+        if label != "appended":
+            replace(talk, f"{label}, replaced", Resource(GROUP, group_id, ops))
+    show(talk, "of no group", GROUP, "", *SHOWN)
+
+
 CONVERSATIONS: tuple[Callable[[GroupTalk], None], ...] = (
     heartbeat_versions,
     join_alone,
@@ -401,4 +449,5 @@ CONVERSATIONS: tuple[Callable[[GroupTalk], None], ...] = (
     session_ends,
     rebalance_ends,
     group_settings,
+    group_settings_changed,
 )

@@ -1,7 +1,7 @@
 """The matrix of rights: what each user gets for each request, from Kafka or from our broker.
 
-`python -m tests.broker.rights.matrix` asks Apache Kafka 3.9.2, and writes `kafka.json`, in four
-minutes. With `--new` it asks only what is not in the file yet.
+`python -m tests.broker.rights.matrix` asks Apache Kafka 3.9.2, and 4.3.1 for what 3.9 does not
+have, and writes `kafka.json`, in five minutes. With `--new` it asks only what is not in the file.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from odradek.protocol.schema import Message
 from tests.broker.group_requests import commit
 from tests.broker.requests import TIMEOUT_MS, metadata
 from tests.broker.transaction_requests import init_producer
-from tests.kafka.apache import Kafka39
+from tests.kafka.apache import BY_VERSION, Kafka43
 from tests.kafka.process import free_port
 from tests.support.awaiting import until
 from tests.support.connections import AsyncConnection, HungUp
@@ -148,24 +148,41 @@ async def _answer(broker: Asking, case: Case, user: str, topic_id: bytes) -> Any
     return picture(answer)
 
 
+AUTHORIZERS: Final = {
+    "3.9.2": "kafka.security.authorizer.AclAuthorizer",
+    "4.3.1": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+}
+
+
 class KafkaWithUsers:
     """Apache Kafka, where users log in with PLAIN."""
 
-    def __init__(self, directory: Path) -> None:
-        self.kafka = Kafka39(directory)
+    def __init__(self, directory: Path, version: str) -> None:
+        self.kafka = BY_VERSION[version](directory)
         self._port = free_port()
         self._connections: dict[str, AsyncConnection] = {}
+        listeners = {
+            "PLAINTEXT": self.kafka.bootstrap_servers,
+            "SASL_PLAINTEXT": f"127.0.0.1:{self._port}",
+        }
         names = " ".join(f'"user_{user}"="{user}"' for user in USERS)
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         self.kafka.settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.kafka.port},"
-            f"SASL_PLAINTEXT://127.0.0.1:{self._port}",
+            "listeners": ",".join(f"{name}://{where}" for name, where in listeners.items()),
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {names};",
-            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "authorizer.class.name": AUTHORIZERS[version],
             "super.users": f"User:{ADMIN};User:ANONYMOUS",
             "auto.create.topics.enable": "true",
         }
+        if isinstance(self.kafka, Kafka43):
+            protocols = self.kafka.fixed["listener.security.protocol.map"]
+            self.kafka.settings |= {
+                "listeners": f"{self.kafka.settings['listeners']},"
+                f"CONTROLLER://127.0.0.1:{self.kafka.controller_port}",
+                "advertised.listeners": self.kafka.settings["listeners"],
+                "listener.security.protocol.map": f"{protocols},SASL_PLAINTEXT:SASL_PLAINTEXT",
+            }
 
     async def ask(self, user: str, request: Message, version: int) -> Any:
         if user not in self._connections:
@@ -209,15 +226,17 @@ def recorded() -> Matrix:
 
 async def record(known: Matrix) -> None:
     """Ask Kafka what is not known, and keep it."""
-    cases = [case for case in CASES if label_of(case) not in known]
-    with tempfile.TemporaryDirectory() as directory:
-        broker = KafkaWithUsers(Path(directory))
-        try:
-            broker.kafka.start()
-            found = known | await ask_all(broker, cases)
-            rewrite({label_of(case): found[label_of(case)] for case in CASES})
-        finally:
-            await broker.close()
+    found = dict(known)
+    unknown = [case for case in CASES if label_of(case) not in known]
+    for version in sorted({case.kafka for case in unknown}):
+        with tempfile.TemporaryDirectory() as directory:
+            broker = KafkaWithUsers(Path(directory), version)
+            try:
+                broker.kafka.start()
+                found |= await ask_all(broker, [case for case in unknown if case.kafka == version])
+            finally:
+                await broker.close()
+    rewrite({label_of(case): found[label_of(case)] for case in CASES})
 
 
 if __name__ == "__main__":

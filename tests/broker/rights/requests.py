@@ -6,7 +6,7 @@ allowed, it changes nothing or fails for another reason.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
@@ -99,6 +99,7 @@ from tests.support.messages import (
 TOPIC: Final = "orders"
 ABSENT: Final = "absent"
 GROUP: Final = "members"
+GROUP_CONFIGS: Final = 32
 TRANSACTIONAL_ID: Final = "payments"
 NO_PRODUCER: Final = (1_000_000, 0)
 FRESH: Final = "fresh"
@@ -126,6 +127,8 @@ class Case:
     build: Callable[[Ids], Message]
     needs_fresh: bool | None = None
     """Whether the topic FRESH exists before; None: it does not matter."""
+    kafka: str = "3.9.2"
+    """The version of Kafka that is asked; 4.3.1 for what 3.9 does not have in ZooKeeper mode."""
 
 
 def _both(make: Callable[[str], Any], field: str = "topics") -> Callable[[Ids], Message]:
@@ -191,6 +194,20 @@ def _config_requests() -> list[Case]:
             alter = single.alter_configs(kind, name, {}, validate_only=True)
             cases.append(Case(f"AlterConfigs {label}", 2, _always(alter)))
     return cases
+
+
+def _group_config_requests() -> list[Case]:
+    describe = single.describe_configs(GROUP_CONFIGS, GROUP, "none")
+    change = single.change_configs(GROUP_CONFIGS, GROUP, validate_only=True)
+    nameless = single.change_configs(GROUP_CONFIGS, "", validate_only=True)
+    alter = single.alter_configs(GROUP_CONFIGS, GROUP, {}, validate_only=True)
+    cases = (
+        Case("AlterConfigs of a group", 2, _always(alter)),
+        Case("DescribeConfigs of a group", 4, _always(describe)),
+        Case("IncrementalAlterConfigs of a group", 1, _always(change)),
+        Case("IncrementalAlterConfigs of no group", 1, _always(nameless)),
+    )
+    return [replace(case, kafka="4.3.1") for case in cases]
 
 
 def _groups_of(group_id: str, *topics: str) -> OffsetFetchRequest:
@@ -342,6 +359,7 @@ CASES: Final = [
         ),
     ),
     *_config_requests(),
+    *_group_config_requests(),
     Case("AlterReplicaLogDirs", 2, lambda ids: single.alter_log_dirs("/absent", (TOPIC, 0))),
     *(
         Case(
