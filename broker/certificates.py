@@ -5,18 +5,23 @@ As in Kafka, an admin client changes the settings `listener.name.<listener>.ssl.
 change of settings of this broker alone, even to the same values, also reads stores again whose
 files have changed. New connections use the new certificates, and existing ones live on.
 
+Stores are read by a thread, because a file system may not answer. The old ones then stay.
+
 Source: kafka.server.DynamicBrokerConfig (reloadUpdatedFilesWithoutConfigChange).
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from odradek.protocol.errors import ErrorCode, Refused
 
 from .config import Config, ConfigError
 from .peers.security import load_context, load_securities
+from .runtime import Offload
 from .settings.declaration import Value
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+READ_TIMEOUT_S: Final = 10.0
+T = TypeVar("T")
 _Files = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -42,11 +49,15 @@ class _Loaded(NamedTuple):
 class Certificates:
     """What new connections need, by listeners."""
 
-    def __init__(self, config: Config, random_bits: Callable[[int], int]) -> None:
+    def __init__(self, config: Config, random_bits: Callable[[int], int], offload: Offload) -> None:
         """Load the stores of all listeners, and this broker's credentials for others.
+
+        Nothing is served yet, so this is done at once; `offload` reads them later.
 
         `random_bits(n)` returns a number of n bits that nobody can guess.  Raises: ConfigError.
         """
+        self._offload = offload
+        self._reading: asyncio.Future[Any] | None = None
         self._loaded: dict[str, _Loaded] = {}
         for endpoint in config.listener_endpoints:
             if config.listener_tls(endpoint.name) is not None:
@@ -61,27 +72,28 @@ class Certificates:
         """What the next connection of a listener uses."""
         return self._loaded[listener_name].tls
 
-    def check(self, config: Config) -> None:
+    async def check(self, config: Config) -> None:
         """Check that the listeners could use the settings of `config`, and the files as they are.
 
         Raises: Refused (INVALID_REQUEST for settings; INVALID_CONFIG if only files have changed).
         """
         for name, loaded in self._loaded.items():
             try:
-                self._renewed(config, name, rereads=True)
+                await self._in_thread(self._renewed, config, name, True)
             except ConfigError as error:
                 is_same = _values(config, name) == loaded.values
                 code = ErrorCode.INVALID_CONFIG if is_same else ErrorCode.INVALID_REQUEST
                 raise Refused(code, str(error)) from None
 
-    def renew(self, config: Config, *, rereads: bool) -> None:
+    async def renew(self, config: Config, *, rereads: bool) -> None:
         """Use the settings as they are now, and (`rereads`) the files, even of unchanged settings.
 
         A listener that can't use them keeps its old ones.
         """
+        config = copy(config)  # the settings may change meanwhile
         for name in self._loaded:
             try:
-                renewed = self._renewed(config, name, rereads=rereads)
+                renewed = await self._in_thread(self._renewed, config, name, rereads)
             except ConfigError as error:
                 logger.error("certificates not renewed listener=%s error=%s", name, error)
                 continue
@@ -92,7 +104,26 @@ class Certificates:
                 self.securities[name].context = renewed.client
             logger.info("certificates renewed listener=%s", name)
 
-    def _renewed(self, config: Config, listener_name: str, *, rereads: bool) -> _Loaded | None:
+    async def _in_thread(self, read: Callable[[Config, str, bool], T], *given: Any) -> T:
+        """Let a thread read a listener's stores: only one at a time, as it may never end.
+
+        Raises: ConfigError.
+        """
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                while self._reading is not None and not self._reading.done():
+                    await asyncio.wait((self._reading,))
+                reading = self._reading = asyncio.ensure_future(self._offload(read, *given))
+                reading.add_done_callback(_take_exception)
+                result: T = await asyncio.shield(reading)
+                return result
+        except TimeoutError:
+            raise ConfigError(
+                f"the stores of the listener {given[1]} could not be read in "
+                f"{READ_TIMEOUT_S:.0f} s: see ssl.keystore.location and ssl.truststore.location"
+            ) from None
+
+    def _renewed(self, config: Config, listener_name: str, rereads: bool) -> _Loaded | None:
         """What the listener would use now; None: nothing has changed.  Raises: ConfigError."""
         from .tls.context import check_names
 
@@ -109,6 +140,12 @@ class Certificates:
         if listener_name in self.securities:
             new = new._replace(client=load_context(config, listener_name, new.tls))
         return new
+
+
+def _take_exception(reading: "asyncio.Future[Any]") -> None:
+    """Whoever waited may have given up."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 def _load(config: Config, listener_name: str) -> _Loaded:

@@ -216,7 +216,7 @@ class Broker:
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id, runtime.random_bytes)
         # Before the logs, whose recovery may take long.
-        self._certificates = Certificates(self.config, runtime.random_bits)
+        self._certificates = Certificates(self.config, runtime.random_bits, runtime.offload)
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,
@@ -331,10 +331,8 @@ class Broker:
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
         configs = node.dynamic_configs
         certificates, config = self._certificates, self.config
-        configs.on_broker_changed += [
-            connections.admission.limits_changed,
-            lambda: certificates.renew(config, rereads=False),
-        ]
+        configs.on_broker_changed.append(connections.admission.limits_changed)
+        configs.after_broker_changed.append(lambda: certificates.renew(config, rereads=False))
         configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))
         configs.broker_checks.append(certificates.check)
         listeners: list[Listener] = []

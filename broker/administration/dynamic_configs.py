@@ -10,7 +10,7 @@ settings in ZooKeeper; here they are in /config/groups/G.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -102,12 +102,14 @@ class DynamicConfigs:
         self._allowed_unclean = local.config.unclean_leader_election_enable
         self._handled = -1  # the number of the last notification handled
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self.broker_checks: list[Callable[[Config], None]] = []
+        self.broker_checks: list[Callable[[Config], Awaitable[None]]] = []
         """Called with the configuration that this broker would have; each may refuse it."""
-        self.on_own_written: list[Callable[[], None]] = []
+        self.on_own_written: list[Callable[[], Awaitable[None]]] = []
         """Called after settings of this broker alone were written, even if they are the same."""
         self.on_broker_changed: list[Callable[[], None]] = []
         """Called after settings of this broker have changed in `config`."""
+        self.after_broker_changed: list[Callable[[], Awaitable[None]]] = []
+        """Called then, for what takes longer; the change is answered afterwards."""
         self.on_topic_changed: list[Callable[[], None]] = []
         """Called after settings of a topic have changed and its partitions use them."""
 
@@ -263,14 +265,14 @@ class DynamicConfigs:
         elif kind in QUOTA_FOLDERS:
             self._apply_quotas(entity_path, texts)
         elif kind == "brokers" and name == znodes.DEFAULT_ENTITY:
-            self._apply_broker(cluster=texts)
+            await self._apply_broker(cluster=texts)
         elif kind == "brokers" and name == str(self._broker_id):
-            self._apply_broker(own=texts)
+            await self._apply_broker(own=texts)
         if kind == "users":
             self._apply_scram_user(name, texts)
         return texts
 
-    def _apply_broker(self, **layer: Texts) -> None:
+    async def _apply_broker(self, **layer: Texts) -> None:
         before = self._local.config.layers
         try:
             self._local.config.change(**layer)
@@ -283,6 +285,8 @@ class DynamicConfigs:
         self._local.replicas.reconfigure()
         for notify in self.on_broker_changed:
             notify()
+        for renew in self.after_broker_changed:
+            await renew()
 
     def _apply_quotas(self, entity_path: str, texts: Texts) -> None:
         entity = entity_of(entity_path)
@@ -321,7 +325,7 @@ class DynamicConfigs:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic[:250]!r}"
             )
 
-        def check(current: Texts) -> Texts:
+        async def check(current: Texts) -> Texts:
             wanted = change(current)
             self._local.config.check_topic_change(current, wanted)
             return wanted
@@ -332,13 +336,13 @@ class DynamicConfigs:
     async def change_broker(self, change: Change, *, is_cluster: bool, validate_only: bool) -> None:
         """Change the settings of this broker or (`is_cluster`) of all.  Raises: Refused."""
 
-        def check(current: Texts) -> Texts:
+        async def check(current: Texts) -> Texts:
             config = self._local.config
             readable = config.passwords.readable(current)
             wanted = change(readable)
             future = config.check_broker_change(readable, wanted, is_cluster=is_cluster)
             for refuse in () if is_cluster else self.broker_checks:
-                refuse(future)
+                await refuse(future)
             try:
                 return config.passwords.stored(wanted, current, self._local.random_bytes)
             except ConfigError as error:
@@ -347,13 +351,13 @@ class DynamicConfigs:
         name = znodes.DEFAULT_ENTITY if is_cluster else self._broker_id
         await self._change(f"brokers/{name}", check, validate_only=validate_only)
         if not is_cluster and not validate_only:
-            for notify in self.on_own_written:
-                notify()
+            for renew in self.on_own_written:
+                await renew()
 
     async def change_group(self, group_id: str, change: Change, *, validate_only: bool) -> None:
         """Change a group's own settings.  Raises: Refused."""
 
-        def check(current: Texts) -> Texts:
+        async def check(current: Texts) -> Texts:
             wanted = change(current)
             self._local.config.check_group_change(wanted)
             return wanted
@@ -364,12 +368,16 @@ class DynamicConfigs:
         await self._change(entity_path, check, validate_only=validate_only)
 
     async def _change(
-        self, entity_path: str, change: Change, *conditions: Op, validate_only: bool
+        self,
+        entity_path: str,
+        change: Callable[[Texts], Awaitable[Texts]],
+        *conditions: Op,
+        validate_only: bool,
     ) -> None:
         path = f"/config/{entity_path}"
 
         async def plan(current: dict[str, str], version: int) -> list[Op] | None:
-            data = znodes.encode_config(change(current))
+            data = znodes.encode_config(await change(current))
             if validate_only:
                 return None
             return [Create(path, data) if version == ABSENT else Set(path, data, version)]

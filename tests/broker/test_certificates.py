@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from odradek.broker.settings.password_encoder import PasswordEncoder
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k32_describe_configs import DescribeConfigsResourceResult
 from odradek.protocol.messages.k44_incremental_alter_configs import AlterConfigsResourceResponse
+from tests.support.awaiting import until
 from tests.support.certificates import Authority, Certificates, Issued, openssl
 from tests.support.client import Client
 
@@ -322,17 +324,54 @@ def test_connections_to_other_brokers_use_the_new_ones(
         "ssl.allow.dn.changes": "true",
     }
     config = Config(settings)
-    loaded = loading.Certificates(config, unguessable_bits)
-    first = loaded.securities["SSL"].context
-    config.change(own={KEYSTORE: str(successor.store)})
-    loaded.renew(config, rereads=False)
-    second = loaded.securities["SSL"].context
-    assert second is not first
-    assert loaded.tls("SSL").certificate == own(successor)
-    config.change(own={KEYSTORE: str(certificates.stranger.store)})
-    with pytest.raises(Refused, match="they would refuse each other"):
-        loaded.check(config)
-    loaded.renew(config, rereads=False)
-    assert loaded.securities["SSL"].context is second
-    assert loaded.tls("SSL").certificate == own(successor)
+
+    async def main() -> None:
+        loaded = loading.Certificates(config, unguessable_bits, asyncio.to_thread)
+        first = loaded.securities["SSL"].context
+        config.change(own={KEYSTORE: str(successor.store)})
+        await loaded.renew(config, rereads=False)
+        second = loaded.securities["SSL"].context
+        assert second is not first
+        assert loaded.tls("SSL").certificate == own(successor)
+        config.change(own={KEYSTORE: str(certificates.stranger.store)})
+        with pytest.raises(Refused, match="they would refuse each other"):
+            await loaded.check(config)
+        await loaded.renew(config, rereads=False)
+        assert loaded.securities["SSL"].context is second
+        assert loaded.tls("SSL").certificate == own(successor)
+
+    asyncio.run(main())
     assert "certificates not renewed listener=SSL error=the listener SSL is for" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_answer_stops_nobody(
+    tmp_path: Path, certificates: Certificates, successor: Issued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread waits for it, however often it is asked for, and the old one stays."""
+    answers, readers = threading.Event(), []
+    load = loading._load
+
+    def slow(config: Config, listener_name: str) -> loading._Loaded:
+        readers.append(threading.current_thread())
+        assert answers.wait(60)
+        return load(config, listener_name)
+
+    async def main() -> None:
+        async with running(tmp_path, settings_of(certificates)) as broker:
+            monkeypatch.setattr(loading, "_load", slow)
+            monkeypatch.setattr(loading, "READ_TIMEOUT_S", 0.3)
+            waiting = asyncio.ensure_future(alter(broker, {KEYSTORE: str(successor.store)}))
+            await until(lambda: len(readers) == 1)
+            assert await shown(broker, certificates.trust) == own(certificates.broker)
+            told = "INVALID_REQUEST: the stores of the listener SSL could not be read in 0 s: see"
+            assert str(await waiting).startswith(told)
+            again = await alter(broker, {KEYSTORE: str(successor.store)})
+            assert str(again).startswith(told)
+            assert len(readers) == 1 and readers[0] is not threading.main_thread()
+            answers.set()
+            monkeypatch.setattr(loading, "READ_TIMEOUT_S", 30.0)
+            assert await alter(broker, {KEYSTORE: str(successor.store)}) is None
+            assert await shown(broker, certificates.trust) == own(successor)
+
+    asyncio.run(main())
