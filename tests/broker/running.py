@@ -20,6 +20,8 @@ from odradek.storage.log.log_file import LogFile
 from tests.support.awaiting import until
 from tests.support.client import Client
 
+from .coordination.fakes import inline_offload
+
 HOST = "127.0.0.1"
 DEADLINE_S = 30
 
@@ -113,6 +115,7 @@ def make_broker(
     runtime = Runtime.system()
     runtime.files = files or WatchedFiles()
     runtime.clock = MovableClock(runtime)
+    runtime.store_offload = inline_offload  # a start commits twenty times
     broker = RunningBroker(load_config(overrides=overrides), runtime, portable=portable)
     broker.files, broker.clock = runtime.files, runtime.clock
     return broker, runtime
