@@ -1,6 +1,7 @@
 """A whole run leaves out nothing unseen."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,29 +40,31 @@ def test_what_may_be_skipped(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    [
+@pytest.mark.parametrize("require", ["", "all"])
+def test_a_skip_of_any_kind_fails_a_whole_run(require: str, tmp_path: Path) -> None:
+    texts = (
         "import pytest; pytest.importorskip('not_there')",
         "import pytest; pytest.skip('not today', allow_module_level=True)",
         "import pytest\ndef test_a(): pytest.skip('needs root')",
         "import pytest\ndef test_a(): pytest.xfail('some day')",
-    ],
-)
-def test_a_skip_of_any_kind_fails_a_whole_run(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "tests" / "test_it.py"
-    file.parent.mkdir()
-    file.write_text(text)
-    ours = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest"]
-    words = [sys.executable, "-m", "pytest", "-q", *ours, f"--rootdir={tmp_path}", str(file)]
-    passes = (ExitCode.OK, ExitCode.NO_TESTS_COLLECTED)
-    fails = (ExitCode.TESTS_FAILED, ExitCode.INTERRUPTED)  # the latter of what is not collected
-    for require, codes in (("", passes), ("all", fails)):
-        environment = {**os.environ, "ODRADEK_REQUIRE": require}
-        done = subprocess.run(
-            words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode in codes, done.stdout
+    )
+    (tmp_path / "tests").mkdir()
+    files = [tmp_path / "tests" / f"test_{number}.py" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    ours = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest", f"--rootdir={tmp_path}"]
+    more = ["--continue-on-collection-errors", *map(str, files)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *ours, *more],
+        cwd=ROOT,
+        env={**os.environ, "ODRADEK_REQUIRE": require},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failed = re.findall(r"^(?:FAILED|ERROR) \S*/tests/(\w+\.py)", done.stdout, re.MULTILINE)
+    assert sorted(failed) == ([file.name for file in files] if require else []), done.stdout
+    assert done.returncode == (ExitCode.TESTS_FAILED if require else ExitCode.OK)
 
 
 def test_an_ordinary_user_is_told_what_was_left_out() -> None:
