@@ -4,9 +4,9 @@ import ssl
 from typing import Final, NamedTuple
 
 from ..settings.declaration import ConfigError
-from ..settings.tls import MAPPING_RULES, ListenerTls
+from ..settings.tls import ListenerTls
 from .ciphers import TLS_1_3, openssl_name
-from .mapping import BadRules, MappingRules
+from .mapping import RULES, BadRules, MappingRules
 from .stores import load_key, load_trust
 from .subject import BadDer, alternative_names_of, subject_of
 
@@ -56,10 +56,10 @@ def make_tls(given: ListenerTls) -> Tls:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = _VERIFICATION[wanted]
     try:
-        rules = MappingRules(given[MAPPING_RULES])
+        rules = MappingRules(given[RULES])
         return Tls(context, rules, certificate, names_clients=not given.has_sasl)
     except BadRules as error:
-        raise ConfigError(f"{given.name_of(MAPPING_RULES)} is not allowed: {error}") from None
+        raise ConfigError(f"{given.name_of(RULES)} is not allowed: {error}") from None
 
 
 def check_names(new: Tls, old: Tls, given: ListenerTls) -> None:

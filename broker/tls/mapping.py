@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from ..settings.tls import MAPPING_RULES
-
+RULES: Final = "ssl.principal.mapping.rules"
 _PART: Final = r"(?:\\.|[^\\/])*"
 _RULE: Final = re.compile(rf"(DEFAULT)|RULE:({_PART})/({_PART})/([LU]?)")
 _GAP: Final = re.compile(r"\s*,\s*")
@@ -70,7 +69,7 @@ class MappingRules:
             name = subject if rule is None else rule.apply(subject)
             if name is not None:
                 return name
-        raise NoRuleFits(f"no rule of {MAPPING_RULES} fits {subject[:200]!r}")
+        raise NoRuleFits(f"no rule of {RULES} fits {subject[:200]!r}")
 
 
 def _parsed(pattern: str, replacement: str, case: str) -> _Rule:
