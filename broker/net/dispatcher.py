@@ -46,9 +46,6 @@ PARKED_PRODUCES_MAX: Final = 64
 # The size of their requests. Only a result for each partition is kept, but for a request of many
 # tiny batches that takes much memory.
 PARKED_PRODUCES_BYTES_MAX: Final = 16 << 20
-# Only Produce carries data. No real client sends any other request larger than this, and decoded
-# structs take many times the bytes of the request.
-CONTROL_FRAME_BYTES_MAX: Final = 8 << 20
 _PRODUCE_START: Final = PRODUCE_KEY.to_bytes(2, "big")
 
 
@@ -178,8 +175,13 @@ class Dispatcher:
                 self.answer_unknown_api_versions(api, correlation_id)
                 return
             raise UnsupportedVersion(f"{api.name} v{version}")
-        if api_key != PRODUCE_KEY and len(frame) > CONTROL_FRAME_BYTES_MAX:
-            raise MalformedMessage(f"{api.name} of {len(frame)} bytes")
+        if api_key != PRODUCE_KEY:
+            size_bytes_max = self._node.config.odradek_non_produce_request_bytes_max
+            if len(frame) > size_bytes_max:
+                raise MalformedMessage(
+                    f"{api.name} of {len(frame)} bytes: odradek.non.produce.request.bytes.max is "
+                    f"{size_bytes_max}"
+                )
         if version == 0 and api_key == CONTROLLED_SHUTDOWN_KEY:
             client_id, position = None, HEADER_WITHOUT_CLIENT_BYTES
         else:

@@ -29,7 +29,6 @@ from .plain_socket import PlainConnection
 if TYPE_CHECKING:
     from .connections import Connections
 
-HANDSHAKE_S: Final = 10
 HANDSHAKE_RECEIVE_BYTES_MAX: Final = 1 << 14
 RECEIVE_BYTES_MIN: Final = 1 << 12
 ENCRYPTED_BYTES_MAX: Final = 1 << 16
@@ -62,8 +61,9 @@ class TlsConnection(PlainConnection):
         self._ciphertext = memoryview(b"")
         """What is encrypted and not yet sent."""
         self._is_reset = False
+        timeout_ms = connections.login_timeout_ms
         self._deadline: asyncio.TimerHandle | None = self._loop.call_later(
-            HANDSHAKE_S, self._refuse, f"the TLS handshake took longer than {HANDSHAKE_S} s"
+            timeout_ms / 1000, self._refuse, f"the TLS handshake took longer than {timeout_ms} ms"
         )
         """The end of the time for the handshake; None: the handshake is over."""
 

@@ -120,6 +120,14 @@ class ListenerSettings:
         "The largest request. A connection that announces a larger one is closed at once.",
         at_least=1,
     )
+    odradek_non_produce_request_bytes_max = Setting(
+        "odradek.non.produce.request.bytes.max",
+        INT,
+        8 * _MIB,
+        "The largest request other than Produce: only Produce carries data, and once they are "
+        "parsed, requests take many times their bytes. A larger one closes the connection.",
+        at_least=1 * _MIB,
+    )
     queued_max_request_bytes = Setting(
         "queued.max.request.bytes",
         LONG,

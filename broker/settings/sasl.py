@@ -73,7 +73,8 @@ class SaslSettings:
         "odradek.authentication.timeout.ms",
         INT,
         10_000,
-        "A connection whose client has not logged in after this long is closed.",
+        "A connection whose client has not ended its TLS handshake after this long is closed, and "
+        "so is one whose client has not logged in after this long.",
         at_least=1,
     )
 

@@ -13,7 +13,7 @@ from odradek.broker.handlers import Answer, Api
 from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.net import dispatcher as module
 from odradek.broker.net.call import ANONYMOUS, Call, CloseConnection
-from odradek.broker.net.dispatcher import CONTROL_FRAME_BYTES_MAX, PARKED_PRODUCES_MAX, Dispatcher
+from odradek.broker.net.dispatcher import PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.net.eager_future import EagerFuture
 from odradek.broker.node import Node
 from odradek.broker.quotas import Quotas
@@ -104,7 +104,9 @@ class Conversation:
         self.requests: list[Message] = []
         self.metrics, self.now_ms, self.now_ns = Metrics(), 0, 0
         clock = SimpleNamespace(now_ms=lambda: self.now_ms)
-        config = SimpleNamespace(odradek_transaction_version=0)
+        config = SimpleNamespace(
+            odradek_transaction_version=0, odradek_non_produce_request_bytes_max=1 << 20
+        )
         self.quotas = Quotas(
             Config(),
             cast(Runtime, SimpleNamespace(clock=clock, loop_ns=lambda: self.now_ns)),
@@ -492,8 +494,8 @@ def test_frames_that_mean_nothing(
 
 
 def test_only_produce_is_large(conversation: Conversation) -> None:
-    large = bytes(CONTROL_FRAME_BYTES_MAX + 1)
-    with pytest.raises(MalformedMessage, match="Fetch of"):
+    large = bytes((1 << 20) + 1)
+    with pytest.raises(MalformedMessage, match=r"Fetch of.*bytes\.max is 1048576"):
         conversation.dispatcher.on_frame(memoryview(request_bytes(FetchRequest(), 12) + large))
     conversation.answers.append(None)
     conversation.dispatcher.on_frame(memoryview(request_bytes(a_produce(), 11) + large))
