@@ -217,10 +217,6 @@ class Config(BrokerSettings):
         setting = of_listener(name)
         if setting is not None:
             static[name] = setting.parse(text, origin)
-            if setting.refused_because:
-                raise ConfigError(
-                    f"{name}={text} is not built yet, and without it {setting.refused_because}"
-                )
             return
         from .settings.known import (  # many settings, rarely needed
             UNBUILT,

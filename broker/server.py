@@ -329,6 +329,9 @@ class Broker:
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
+        for offer in self._offers.values():
+            if offer.keys is not None:
+                self._tasks.spawn(offer.keys.refresh_forever(), "refresh keys of tokens")
         configs = node.dynamic_configs
         certificates, config = self._certificates, self.config
         configs.on_broker_changed.append(connections.admission.limits_changed)
@@ -365,13 +368,18 @@ class Broker:
         if not secured:
             return {}
         from .member.scram_secret import scram_secret
-        from .sasl.offers import Secrets, make_offer, offers_scram
+        from .sasl.offers import make_offer, offers_scram
 
         needs_secret = any(offers_scram(given) for _, given in secured)
         runtime = self._runtime
         of_cluster = await scram_secret(session, runtime.random_bytes) if needs_secret else b""
-        secrets = Secrets(of_cluster, runtime.random_bits)
-        return {name: make_offer(given, self._scram_users, secrets) for name, given in secured}
+        offers = {}
+        for name, given in secured:
+            offers[name] = make_offer(given, self._scram_users, of_cluster, runtime)
+            keys = offers[name].keys
+            if keys is not None:
+                await keys.read_first(name)
+        return offers
 
     def _check_own_logins(self) -> None:
         """Check that other brokers, which know the same users, let this one log in.

@@ -94,6 +94,8 @@ class Authenticator:
 
     def close(self) -> None:
         """Send nothing more, as the connection is closed."""
+        if self._login.refusal:  # the client has not answered it, as it should
+            self._log(self._login.refusal)
         self._timer.cancel()
         self._dispatcher.close()
 

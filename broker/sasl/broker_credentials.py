@@ -11,12 +11,14 @@ from odradek.jaas import MODULE_OF
 
 from ..settings.declaration import ConfigError
 from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
+from . import plain, scram
 from .client import Credentials, ServerRefused
 from .client_mechanisms import logins_of
 from .known_users import NONCE_BITS, random_text
 from .mechanism import LoginRefused, ServerMechanism
-from .offers import BUILT, ENABLED, JAAS, login_options
+from .offers import ENABLED, JAAS, login_options
 
+BUILT: Final = (plain.NAME, *scram.MECHANISMS)
 _TOKEN: Final = "tokenauth"
 
 

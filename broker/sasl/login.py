@@ -11,7 +11,7 @@ Texts that the client is shown are Kafka's (SaslServerAuthenticator), as users s
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k17_sasl_handshake import (
@@ -22,6 +22,9 @@ from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateResp
 from odradek.protocol.schema import Message
 
 from .mechanism import LoginRefused, ServerMechanism
+
+if TYPE_CHECKING:
+    from ..tokens.refresh import RefreshedKeys
 
 AGAIN_AFTER_MS_MIN: Final = 1000
 """A client that logs in again sooner than this after the last time is refused."""
@@ -37,6 +40,8 @@ class Offer:
     """By mechanism, how long a login lasts; 0: for ever."""
     receive_bytes_max: int
     """The largest frame of a client that has not logged in."""
+    keys: "RefreshedKeys | None" = None
+    """What tokens are checked with: read before the first login, and refreshed from then on."""
 
 
 class Session(NamedTuple):
@@ -104,6 +109,12 @@ class Login:
     def user(self) -> str:
         """Who the client says it is, as far as it has said so."""
         return "" if self._machine is None else self._machine.user
+
+    @property
+    def refusal(self) -> str:
+        """Why the client may not log in, if it knows that and the login has not ended; or empty."""
+        is_open = self.due in (Due.TOKEN, Due.BARE_TOKEN)
+        return self._machine.refusal if is_open and self._machine is not None else ""
 
     def on_versions_shown(self) -> None:
         """Take note that ApiVersions has been answered without an error."""

@@ -22,6 +22,9 @@ class ServerMechanism(Protocol):
     is_complete: bool
     user: str
     """Who the client says it is; who it is once the login is complete."""
+    refusal: str
+    """Why the client may not log in, once the answer has told it that, and the client has yet to
+    answer; or empty."""
     expires_ms: int | None
     """The wall clock at which the client's credential expires; None: it does not."""
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.jaas import MODULE_OF, JaasError, parse_jaas, parse_jaas_for
 
+from ..runtime import Runtime
 from ..settings.declaration import ConfigError
 from ..settings.sasl import ListenerSasl
-from . import plain, scram
+from . import oauthbearer, plain, scram
 from .credentials import ScramUsers
 from .known_users import NONCE_BITS, random_text
 from .login import Offer
@@ -17,28 +18,35 @@ from .scram_server import ScramServer
 
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
-BUILT: Final = (plain.NAME, *scram.MECHANISMS)
+CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
+BUILT: Final = (plain.NAME, *scram.MECHANISMS, oauthbearer.NAME)
 
 
-class Secrets(NamedTuple):
-    """What SCRAM needs to be unpredictable."""
+def make_offer(given: ListenerSasl, users: ScramUsers, secret: bytes, runtime: Runtime) -> Offer:
+    """Check the settings of a listener, and make its offer.
 
-    of_cluster: bytes
-    """The same on all brokers, who alone know it."""
-    random_bits: Callable[[int], int]
-    """`random_bits(n)` returns a number of n bits that nobody can guess."""
+    `secret` is the same on all brokers of the cluster, who alone know it.
 
-
-def make_offer(given: ListenerSasl, users: ScramUsers, secrets: Secrets) -> Offer:
-    """Check the settings of a listener, and make its offer.  Raises: ConfigError."""
-    mechanisms = {}
+    Raises: ConfigError.
+    """
+    mechanisms: dict[str, Callable[[], ServerMechanism]] = {}
+    keys = None
     for name in _enabled(given):
-        mechanisms[name] = _beginning(name, given, users, secrets)
+        _check_handler(name, given)
+        if name == plain.NAME:
+            mechanisms[name] = _plain(given)
+        elif name == oauthbearer.NAME:
+            from .token_offers import offer_tokens
+
+            mechanisms[name], keys = offer_tokens(given, login_options(name, given), runtime)
+        else:
+            mechanisms[name] = _scram(name, users, secret, runtime.random_bits)
     lasting = "connections.max.reauth.ms"
     return Offer(
         mechanisms=mechanisms,
         reauth_ms={name: given.of_mechanism(name, lasting) for name in mechanisms},
         receive_bytes_max=given["sasl.server.max.receive.size"],
+        keys=keys,
     )
 
 
@@ -62,25 +70,37 @@ def _enabled(given: ListenerSasl) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def _beginning(
-    name: str, given: ListenerSasl, users: ScramUsers, secrets: Secrets
+def _check_handler(mechanism: str, given: ListenerSasl) -> None:
+    name = given.name_of(CALLBACK_HANDLER, mechanism)
+    if mechanism != oauthbearer.NAME and name != CALLBACK_HANDLER:
+        raise ConfigError(f"{name} is not allowed: only OAUTHBEARER has such classes")
+
+
+def _scram(
+    name: str, users: ScramUsers, secret: bytes, random_bits: Callable[[int], int]
 ) -> Callable[[], ServerMechanism]:
-    options = login_options(name, given)
-    if name != plain.NAME:
-        return partial(
-            ScramServer,
-            scram.MECHANISMS[name],
-            users.by_mechanism[name],
-            secret=secrets.of_cluster,
-            new_nonce=lambda: random_text(secrets.random_bits(NONCE_BITS)),
-        )
+    return partial(
+        ScramServer,
+        scram.MECHANISMS[name],
+        users.by_mechanism[name],
+        secret=secret,
+        new_nonce=lambda: random_text(random_bits(NONCE_BITS)),
+    )
+
+
+def _plain(given: ListenerSasl) -> Callable[[], ServerMechanism]:
+    options = login_options(plain.NAME, given)
     if options is None:
         raise ConfigError(
             f"the listener {given.listener_name} offers PLAIN, but has no users: set "
-            f"listener.name.{given.listener_name.lower()}.plain.{JAAS} to "
-            f'{MODULE_OF[name]} required user_NAME="PASSWORD";'
+            f"{_jaas_name(plain.NAME, given)} to "
+            f'{MODULE_OF[plain.NAME]} required user_NAME="PASSWORD";'
         )
     return partial(plain.PlainServer, plain.users_in(options))
+
+
+def _jaas_name(mechanism: str, given: ListenerSasl) -> str:
+    return f"listener.name.{given.listener_name.lower()}.{mechanism.lower()}.{JAAS}"
 
 
 def login_options(mechanism: str, given: ListenerSasl) -> Mapping[str, str] | None:

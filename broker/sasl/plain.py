@@ -34,6 +34,7 @@ def hash_of(password: str) -> bytes:
 class PlainServer:
     """One login by PLAIN."""
 
+    refusal = ""  # told by an exception
     expires_ms: int | None = None
 
     def __init__(self, users: Mapping[str, bytes]) -> None:

@@ -22,6 +22,7 @@ _WRONG: Final = (
 class ScramServer:
     """One login by SCRAM; `new_nonce` returns the server's half of the nonce."""
 
+    refusal = ""  # told by an exception
     expires_ms: int | None = None
 
     def __init__(

@@ -12,6 +12,7 @@ from .declaration import INT, LONG, Setting
 from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
+from .oauthbearer import OAuthBearerSettings
 from .password_encoder import PasswordSettings
 from .replication import ReplicationSettings
 from .sasl import SaslSettings
@@ -93,6 +94,7 @@ class BrokerSettings(
     ListenerSettings,
     TlsSettings,
     SaslSettings,
+    OAuthBearerSettings,
     PasswordSettings,
     TopicDefaultSettings,
     LogSettings,

@@ -15,6 +15,7 @@ from .groups import GROUP_CONFIGS
 from .known import CHANGEABLE
 from .later import COORDINATORS, LIMITS, LOG, REPLICATION, ZOOKEEPER
 from .never import KRAFT, SHARE_GROUPS, THREADS_AND_JAVA, TIERED_STORAGE
+from .oauthbearer import OAuthBearerSettings
 from .sasl import SaslSettings
 from .security import AUTHORIZATION, SASL, SSL
 from .tls import TlsSettings
@@ -92,9 +93,45 @@ principal: `User:alice`. With SASL_PLAINTEXT, the network sees the passwords of 
   first ones before a broker runs. It, `kafka-configs --entity-type users` and other
   clients with AlterUserScramCredentials add and delete them while the broker runs.
 
+With [OAUTHBEARER](#oauthbearer), clients show a token instead of a password.
+
 These settings are read at the start, from the properties file, the environment or the command line.
-No admin client can change them. Not built: GSSAPI, OAUTHBEARER, delegation tokens.
+No admin client can change them. Not built: GSSAPI, delegation tokens.
 """
+
+_OAUTHBEARER: Final = """\
+With the mechanism OAUTHBEARER, a client shows a token (JWT). The token's user becomes its
+principal, and the login ends when the token does, or after `connections.max.reauth.ms`; clients log
+in again before. As in Kafka, there are two ways to check tokens:
+
+- **Signed tokens** of an identity provider, with the extra `oauth`
+  (`pip install 'odradek[oauth]'`):
+
+      sasl.enabled.mechanisms=OAUTHBEARER
+      listener.name.<listener>.oauthbearer.sasl.server.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+      listener.name.<listener>.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=https://provider.example/keys
+      listener.name.<listener>.oauthbearer.sasl.oauthbearer.expected.audience=kafka
+      org.apache.kafka.sasl.oauthbearer.allowed.urls=https://provider.example/keys
+
+  The keys are read when the broker starts, which fails if they cannot be read, and again from time
+  to time. A token with an unknown key is refused, and has them read again, at most once in 10 s.
+  They must come within 10 s and have at most 1 MiB. Tokens need `exp`, `iat` and a user, and are
+  signed by RS, PS or ES 256, 384 or 512, or by EdDSA (Ed25519). Keys of RSA have at least 2048
+  bits. Set the expected audience: otherwise tokens for other services let clients in, too. Which
+  authorities https trusts can be said by `ssl.truststore.location`, `.password` or `.certificates`,
+  as options of the login module in `listener.name.<listener>.oauthbearer.sasl.jaas.config`.
+- **Unsecured tokens**, which nobody signs: **anybody can log in as anybody, so use them only in
+  tests**. They are Kafka's default for OAUTHBEARER. Here they also need a login module, and the
+  broker warns of them at each start:
+
+      listener.name.<listener>.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+
+  Its options are Kafka's: `unsecuredValidatorPrincipalClaimName`, `…ScopeClaimName`,
+  `…RequiredScope` and `…AllowableClockSkewMs`.
+
+Each of these settings, but for the last, can have the prefix
+`listener.name.<listener>.oauthbearer.` in small letters. No admin client can change them.
+"""  # noqa: E501
 
 _TOPICS: Final = """\
 ## Topics
@@ -126,6 +163,7 @@ _GROUP_TITLES: Final = (
     "Listeners and connections",
     "TLS",
     "SASL",
+    "OAUTHBEARER",
     "Passwords that change while the broker runs",
     "New topics and their defaults",
     "Data directories and logs",
@@ -184,7 +222,11 @@ def configuration_markdown() -> str:
     return "\n".join(parts)
 
 
-_TEXTS: Final[dict[type, str]] = {TlsSettings: _TLS, SaslSettings: _SASL}
+_TEXTS: Final[dict[type, str]] = {
+    TlsSettings: _TLS,
+    SaslSettings: _SASL,
+    OAuthBearerSettings: _OAUTHBEARER,
+}
 
 
 def _contents() -> str:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from odradek.jaas import MODULE_OF
 
-from .declaration import INT, LIST, LONG, PASSWORD, STRING, Setting, Value, declared_in
+from .declaration import CLASS, INT, LIST, LONG, PASSWORD, STRING, Setting, Value, declared_in
+from .oauthbearer import OAuthBearerSettings
 
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
@@ -17,6 +18,12 @@ MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
 MECHANISM_BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
 _PREFIX: Final = "listener.name."
+_OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
+UNSECURED_HANDLER: Final = (
+    f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+SIGNED_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler"
+HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
 
 
 class SaslSettings:
@@ -30,8 +37,8 @@ class SaslSettings:
         ENABLED,
         LIST,
         ("GSSAPI",),
-        "The mechanisms that clients can log in by: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Kafka's "
-        "default is refused on a listener with SASL: GSSAPI is not built.",
+        "The mechanisms that clients can log in by: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+        "OAUTHBEARER. Kafka's default is refused on a listener with SASL: GSSAPI is not built.",
     )
     sasl_jaas_config = Setting(
         JAAS,
@@ -41,6 +48,14 @@ class SaslSettings:
         "this broker logs in to others, as the module's username and password. Kafka reads it "
         "only with the prefix of a listener and a mechanism; here, without it, it is for all "
         "listeners.",
+    )
+    sasl_server_callback_handler_class = Setting(
+        CALLBACK_HANDLER,
+        CLASS.or_none,
+        None,
+        "How the tokens of OAUTHBEARER are checked, by the name of Kafka's class. Unset: as "
+        "unsecured tokens.",
+        choices=HANDLERS,
     )
     sasl_mechanism_inter_broker_protocol = Setting(
         MECHANISM_BETWEEN_BROKERS,
@@ -79,9 +94,11 @@ class SaslSettings:
     )
 
 
-SASL_SETTINGS: Final[dict[str, Setting[Value]]] = declared_in(SaslSettings)
+_TOKEN_SETTINGS: Final = declared_in(OAuthBearerSettings)
+SASL_SETTINGS: Final[dict[str, Setting[Value]]] = declared_in(SaslSettings) | _TOKEN_SETTINGS
 _LISTENER_S: Final = (ENABLED, MAX_REAUTH_MS, MAX_RECEIVE_SIZE)
 _MECHANISM_S: Final = (JAAS, MAX_REAUTH_MS, CALLBACK_HANDLER)
+_OF_TOKENS: Final = tuple(name for name in _TOKEN_SETTINGS if name.startswith("sasl."))
 
 
 def sasl_listener_setting(name: str) -> tuple[str, str, Setting[Value]] | None:
@@ -92,25 +109,19 @@ def sasl_listener_setting(name: str) -> tuple[str, str, Setting[Value]] | None:
     if not name.startswith(_PREFIX):
         return None
     rest = name.removeprefix(_PREFIX)
-    for own in {*_LISTENER_S, *_MECHANISM_S}:
+    for own in {*_LISTENER_S, *_MECHANISM_S, *_OF_TOKENS}:
         # Kafka's prefix has small letters, and does not work with capitals.
         if not rest.endswith(f".{own}") or rest != rest.lower():
             continue
         prefix = rest.removesuffix(f".{own}").upper()
         listener_name, _, mechanism = prefix.rpartition(".")
         if own in _MECHANISM_S and listener_name and mechanism in MODULE_OF:
-            return listener_name, mechanism, _declared(own)
+            return listener_name, mechanism, SASL_SETTINGS[own]
+        if own in _OF_TOKENS and listener_name and mechanism == "OAUTHBEARER":
+            return listener_name, mechanism, SASL_SETTINGS[own]
         if own in _LISTENER_S:
-            return prefix, "", _declared(own)
+            return prefix, "", SASL_SETTINGS[own]
     return None
-
-
-def _declared(name: str) -> Setting[Value]:
-    if name in SASL_SETTINGS:
-        return SASL_SETTINGS[name]
-    from .security import SASL  # refused, rarely needed
-
-    return next(setting for setting in SASL if setting.name == name)
 
 
 class ListenerSasl:

@@ -11,6 +11,7 @@ from tests.wire import (
     comparing,
     test_against_kafka,
     test_groups_against_kafka,
+    test_oauthbearer_against_kafka,
     test_sasl_against_kafka,
 )
 from tests.wire import test_transactions_against_kafka as transactions
@@ -65,6 +66,7 @@ def test_no_recording_is_left_over() -> None:
         *transactions.HELD,
         *version_2.HELD,
         *test_sasl_against_kafka.HELD,
+        *test_oauthbearer_against_kafka.HELD,
     )
     held = {suite.path(each) for suite, conversations in pairs for each in conversations}
     assert set(RECORDINGS.rglob("*.json")) == held

@@ -13,6 +13,8 @@ import pytest
 
 from odradek.broker.net.connection import Connection
 from odradek.broker.server import StartupError
+from odradek.broker.settings.sasl import UNSECURED_HANDLER
+from odradek.jaas import OAUTHBEARER_MODULE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
@@ -36,6 +38,7 @@ JAAS = (
     'user_alice="alice-secret" user_bob="bob-secret";'
 )
 PLAIN = "listener.name.sasl_plaintext.plain"
+TOKENS = "listener.name.sasl_plaintext.oauthbearer"
 SETTINGS = {
     "listeners": f"SASL_PLAINTEXT://{HOST}:0",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
@@ -296,8 +299,27 @@ def test_a_login_over_tls_names_the_client_whatever_its_certificate(
         ({"sasl.enabled.mechanisms": "plain"}, "plain is not built"),
         ({"sasl.enabled.mechanisms": ""}, "it is empty"),
         (
-            {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "OAUTHBEARER"},
-            "listener.name.sasl_plaintext.sasl.enabled.mechanisms=OAUTHBEARER",
+            {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "GSSAPI"},
+            "listener.name.sasl_plaintext.sasl.enabled.mechanisms=GSSAPI",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER"},
+            "no setting says which tokens are accepted",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", f"{TOKENS}.sasl.jaas.config": "a"},
+            f"{TOKENS}.sasl.jaas.config",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                f"{TOKENS}.sasl.jaas.config": f'{OAUTHBEARER_MODULE} required username="x";',
+            },
+            "username is not an option of unsecured tokens",
+        ),
+        (
+            {f"{PLAIN}.sasl.server.callback.handler.class": UNSECURED_HANDLER},
+            "only OAUTHBEARER has such classes",
         ),
         ({f"{PLAIN}.sasl.jaas.config": None}, f"set {PLAIN}.sasl.jaas.config to"),
         ({f"{PLAIN}.sasl.jaas.config": "hunter2"}, f"{PLAIN}.sasl.jaas.config"),

@@ -6,12 +6,13 @@ import pytest
 
 from odradek.broker.config import Config, ConfigError
 from odradek.broker.peers.security import load_securities
+from odradek.broker.runtime import Runtime
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.broker_credentials import check_credentials
 from odradek.broker.sasl.client import Credentials
 from odradek.broker.sasl.credentials import ScramUsers, encode_credential
 from odradek.broker.sasl.mechanism import ServerMechanism
-from odradek.broker.sasl.offers import Secrets, make_offer
+from odradek.broker.sasl.offers import make_offer
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -53,7 +54,7 @@ def check(settings: dict[str, str], users: ScramUsers | None = None) -> None:
     credentials = loaded(settings)
     given = Config(settings).listener_sasl("SASL_PLAINTEXT")
     assert given is not None
-    offer = make_offer(given, users or ScramUsers(), Secrets(b"cluster", randbits))
+    offer = make_offer(given, users or ScramUsers(), b"cluster", Runtime.system())
     begin: ServerMechanism = offer.mechanisms[credentials.mechanism]()
     check_credentials(credentials, lambda: begin, "SASL_PLAINTEXT")
 

@@ -53,6 +53,7 @@ OTHER_BOUNDS = {
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
     "replica.selector.class",  # no class of a user's own can be loaded
+    "sasl.server.callback.handler.class",  # no class is ever loaded
     "socket.receive.buffer.bytes",  # Kafka declares none
     "socket.send.buffer.bytes",  # Kafka declares none
     "ssl.endpoint.identification.algorithm",  # Java knows others
@@ -68,6 +69,8 @@ OF_KAFKA_4 = {
 }
 OF_AUTHORIZERS = {"super.users", "allow.everyone.if.no.acl.found"}
 """Kafka's authorizers read them by themselves."""
+OF_JAVA = {"org.apache.kafka.sasl.oauthbearer.allowed.urls"}
+"""A system property."""
 OF_RUNNING_BROKERS = {  # no settings of Kafka's file, but a broker can be told
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
@@ -135,7 +138,7 @@ def test_a_topic_s_setting_is_kafka_s(row: Row) -> None:
 
 def test_there_are_no_others_but_our_own() -> None:
     ours = {name for name in declared() if not name.startswith("odradek.")}
-    assert ours - OF_KAFKA_4 - OF_RUNNING_BROKERS - OF_AUTHORIZERS == {
+    assert ours - OF_KAFKA_4 - OF_RUNNING_BROKERS - OF_AUTHORIZERS - OF_JAVA == {
         row.name for row in rows("broker")
     }
     assert set(TOPIC_SETTINGS) == {row.name for row in rows("topic")}

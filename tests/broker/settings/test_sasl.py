@@ -94,7 +94,7 @@ def test_what_has_no_effect_is_warned_about() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.in.plain."])
 def test_logins_are_checked_by_no_class(prefix: str) -> None:
-    with pytest.raises(ConfigError, match="logins would be checked in another way"):
+    with pytest.raises(ConfigError, match="is not allowed: it must be one of org"):
         Config({**LISTENERS, f"{prefix}sasl.server.callback.handler.class": "com.example.Checks"})
 
 

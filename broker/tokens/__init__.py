@@ -1,0 +1,1 @@
+"""JSON Web Tokens, by which clients of OAUTHBEARER say who they are."""

@@ -1,0 +1,113 @@
+"""Reads a small document from a URL with https, http or file, in bounded time and memory.
+
+No redirect is followed, and no proxy of the environment is used: only what the settings allow is
+asked.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from ssl import SSLCertVerificationError, SSLContext
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import h11
+
+SIZE_BYTES_MAX: Final = 1 << 20
+TIMEOUT_S: Final = 10.0
+_PORTS: Final = {"https": 443, "http": 80}
+_READ_BYTES: Final = 1 << 16
+
+
+class FetchFailed(Exception):
+    """The document could not be read; the text is part of a sentence whose subject is the URL."""
+
+
+def parse_url(text: str) -> SplitResult:
+    """Split a URL.  Raises: ValueError if it can't be fetched."""
+    url = urlsplit(text)
+    is_remote = url.scheme in _PORTS and bool(url.hostname) and url.username is None
+    is_file = url.scheme == "file" and url.netloc in ("", "localhost") and url.path.startswith("/")
+    if not (is_remote or is_file) or url.port == 0:
+        raise ValueError
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError  # it would break the request's line
+    return url
+
+
+def read_file(path: str) -> bytes:
+    """Read a regular file.  Blocks.  Raises: FetchFailed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise FetchFailed("is not a file")
+            data = stream.read(SIZE_BYTES_MAX + 1)
+    except OSError as error:
+        raise FetchFailed(f"cannot be read: {error.strerror}") from None
+    if len(data) > SIZE_BYTES_MAX:
+        raise FetchFailed(f"is larger than {SIZE_BYTES_MAX} bytes")
+    return data
+
+
+async def fetch(
+    url: SplitResult,
+    context: SSLContext | None,
+    offload: Callable[[Callable[[str], bytes], str], Awaitable[bytes]],
+) -> bytes:
+    """Read a document.  `context` is for https, `offload` runs what blocks.
+
+    Raises: FetchFailed.
+    """
+    if url.scheme == "file":
+        return await offload(read_file, unquote(url.path))
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await _get(url, context)
+    except TimeoutError:
+        raise FetchFailed(f"does not answer within {TIMEOUT_S:g} s") from None
+    except SSLCertVerificationError as error:
+        raise FetchFailed(f"has a certificate that is refused: {error.verify_message}") from None
+    except OSError as error:  # also of TLS
+        raise FetchFailed(f"cannot be reached: {error.strerror or error}") from None
+
+
+async def _get(url: SplitResult, context: SSLContext | None) -> bytes:
+    assert url.hostname is not None
+    port = url.port or _PORTS[url.scheme]
+    tls = context if url.scheme == "https" else None
+    reader, writer = await asyncio.open_connection(url.hostname, port, ssl=tls)
+    try:
+        client = h11.Connection(h11.CLIENT)
+        headers = [
+            ("Host", url.netloc),
+            ("Accept", "application/json"),
+            ("Connection", "close"),
+        ]
+        target = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
+        request = h11.Request(method="GET", target=target, headers=headers)
+        writer.write((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
+        return await _body(client, reader)
+    except h11.RemoteProtocolError as error:
+        raise FetchFailed(f"does not speak HTTP: {error}") from None
+    finally:
+        writer.transport.abort()
+
+
+async def _body(client: h11.Connection, reader: asyncio.StreamReader) -> bytes:
+    body = bytearray()
+    while True:
+        event = client.next_event()
+        if event is h11.NEED_DATA:
+            client.receive_data(await reader.read(_READ_BYTES))
+        elif isinstance(event, h11.Response) and event.status_code != 200:
+            raise FetchFailed(f"answers with status {event.status_code}")
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > SIZE_BYTES_MAX:
+                raise FetchFailed(f"is larger than {SIZE_BYTES_MAX} bytes")
+        elif isinstance(event, h11.EndOfMessage):
+            return bytes(body)
+        elif isinstance(event, h11.ConnectionClosed):
+            raise FetchFailed("hangs up")
