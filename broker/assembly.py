@@ -26,6 +26,7 @@ from .member.member import Member
 from .member.producer_ids import ProducerIds, allocator
 from .node import Node
 from .partitions.gauges import replica_gauges
+from .pause import Pause
 from .peers.addresses import Peers
 from .peers.controller_client import ControllerClient
 from .peers.own import ask_self, call_self
@@ -56,7 +57,11 @@ def _acls(local: LocalBroker, session: CurrentSession) -> "Acls | None":
 
 
 def assemble(
-    local: LocalBroker, session: CurrentSession, tasks: TaskSupervisor, securities: Securities
+    local: LocalBroker,
+    session: CurrentSession,
+    tasks: TaskSupervisor,
+    securities: Securities,
+    pause: Pause,
 ) -> tuple[Node, Member]:
     """Build all parts of a broker; none of them is started."""
     config, broker_id, metadata = local.config, local.broker_id, local.metadata
@@ -67,7 +72,7 @@ def assemble(
     def call_node(request: Message, version: int) -> Message | Awaitable[Message]:
         return call_self(node, request, version)
 
-    peers = Peers(config, metadata, securities)
+    peers = Peers(config, metadata, securities, pause)
     client = ControllerClient(
         peers,
         metadata,
@@ -75,7 +80,7 @@ def assemble(
         ask_self=ask_node,
         timeout_ms=config.request_timeout_ms,
     )
-    links = BrokerLinks(broker_id, config, ask_node, securities)
+    links = BrokerLinks(broker_id, config, ask_node, securities, pause)
     controller = ClusterController(session, broker_id, config, local.runtime, links, tasks)
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)

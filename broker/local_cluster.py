@@ -173,7 +173,11 @@ class LocalCluster:
         if broker_id in self.brokers:
             return self.brokers[broker_id]
         broker = await self._join(broker_id)
-        await broker.begin()
+        try:
+            await broker.begin()
+        except BaseException:
+            self._take(broker_id)
+            raise
         return broker
 
     async def _join(self, broker_id: int) -> Broker:

@@ -55,6 +55,7 @@ from .partitions.closing import close_log_dirs
 from .partitions.old_transactions import with_old_transactions
 from .partitions.replicas import Replicas, read_overrides
 from .partitions.startup import ProgressBar, Recovery, no_bar
+from .pause import Pause
 from .runtime import Runtime
 from .sasl.credentials import ScramUsers
 from .tasks import TaskSupervisor
@@ -111,6 +112,8 @@ class Broker:
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._scram_users = ScramUsers()
+        self._pause = Pause()
+        self._expiring: asyncio.Task[None] | None = None
         self._stack = AsyncExitStack()
         self._failed: asyncio.Future[str] | None = None
 
@@ -144,11 +147,13 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop cleanly.  Raises: StorageError if not everything could be made durable."""
+        self.resume()
         await self._stack.aclose()
 
     async def retire(self) -> None:
         """Prepare for a stop of all brokers: no controller elections or leadership handover."""
         self._has_retired = True
+        self.resume()
         await self._member.retire()
 
     async def crash(self, *, expire: bool = False) -> None:
@@ -162,7 +167,40 @@ class Broker:
         after_ms = 0 if expire else self.config.zookeeper_session_timeout_ms
         self._store.abandon_session(self._session.id, after_ms=after_ms)
         self._connections.reset_all()
+        self._pause.end()  # only so that nothing waits
         await self._stack.aclose()
+
+    def pause(self) -> None:
+        """Read and send nothing until `resume`; the session expires at its timeout.
+
+        Only with an embedded store: a client of ZooKeeper has a process that can be stopped.
+        """
+        if self._pause.is_on:
+            return
+        assert isinstance(self._used_store, EmbeddedStore)
+        logger.info("broker pauses broker=%d", self.broker_id)
+        self._pause.begin()
+        self._connections.pause()
+        self._expiring = self._tasks.spawn(self._expire(self._used_store), "paused session")
+
+    def resume(self) -> None:
+        """Go on after `pause`, if there was one."""
+        if not self._pause.is_on:
+            return
+        logger.info("broker resumes broker=%d", self.broker_id)
+        if self._expiring is not None:
+            self._expiring.cancel()
+        self._pause.end()
+        self._connections.go_on()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused."""
+        return self._pause.is_on
+
+    async def _expire(self, store: EmbeddedStore) -> None:
+        await asyncio.sleep(self.config.zookeeper_session_timeout_ms / 1000)
+        await store.expire_session(self._session.id)
 
     async def failed(self) -> str:
         """Return once the broker can't continue, with the reason; the caller must stop it."""
@@ -254,8 +292,12 @@ class Broker:
             await embedded.start()
             store = embedded
         session = CurrentSession(
-            store, config.zookeeper_session_timeout_ms, on_failure=self._on_session_end
+            store,
+            config.zookeeper_session_timeout_ms,
+            on_failure=self._on_session_end,
+            pause=self._pause,
         )
+        self._used_store = store
         self._stack.push_async_callback(session.close)
         await session.open()
         return session
@@ -312,7 +354,9 @@ class Broker:
             replicas=replicas,
             scram_users=self._scram_users,
         )
-        node, self._member = assemble(local, session, tasks, self._certificates.securities)
+        node, self._member = assemble(
+            local, session, tasks, self._certificates.securities, self._pause
+        )
         self._stack.callback(node.loggers.reset_all)
         self._stack.callback(node.groups.close)
         self._stack.callback(node.transactions.close)

@@ -34,22 +34,34 @@ _INVALID: Final = (
 
 
 def any_node(controls: Controls) -> Node:
-    """A broker that runs.  Raises: Problem."""
-    for broker in controls.brokers.values():
-        return broker.node
-    raise Problem(409, "no broker of this process is running")
+    """A broker that runs: the controller, which hears of changes first, if it is here.
+
+    Raises: Problem.
+    """
+    awake = _awake(controls)
+    return next((node for node in awake if node.controller.is_active), awake[0])
+
+
+def _awake(controls: Controls) -> list[Node]:
+    """The brokers that run and are not paused.  Raises: Problem if there is none."""
+    awake = [broker.node for broker in controls.brokers.values() if not broker.is_paused]
+    if not awake:
+        raise Problem(409, "no broker of this process is running")
+    return awake
 
 
 async def ask_controller(controls: Controls, request: Message, version: int) -> Any:
-    """The controller's answer.  Raises: Problem."""
+    """The controller's answer; after it has failed or was paused, that of the next one.
+
+    Raises: Problem.
+    """
+    node = any_node(controls)
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            for broker in controls.brokers.values():
-                if broker.node.controller.is_active:
-                    return await ask_self(broker.node, request, version)
-            any_node(controls)
-            broker = next(iter(controls.brokers.values()))
-            return await broker.ask_controller(request, version)
+            if node.config.zookeeper_connect is not None:  # it may be in another process
+                return await controls.brokers[node.broker_id].ask_controller(request, version)
+            await node.metadata.wait_until(lambda: any_node(controls).controller.is_active)
+            return await ask_self(any_node(controls), request, version)
     except TimeoutError:
         raise Problem(504, f"no controller answered within {TIMEOUT_S:g} s") from None
 
@@ -63,6 +75,8 @@ def leader_node(controls: Controls, topic: str, partition: int) -> Node:
     broker = controls.brokers.get(state.leader)
     if broker is None:
         raise Problem(421, f"broker {state.leader}, which leads {name}, is not in this process")
+    if broker.is_paused:
+        raise Problem(409, f"broker {state.leader}, which leads {name}, is paused")
     return broker.node
 
 
@@ -84,14 +98,13 @@ def states_of(controls: Controls, topic: str) -> list[PartitionState]:
 
 
 async def wait_for_all(controls: Controls, done: Callable[[Node], bool], what: str) -> None:
-    """Return once `done` is true of the metadata of every broker here that runs.
+    """Return once `done` is true of the metadata of every broker here that runs and reads.
 
     Raises: Problem.
     """
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            for broker in list(controls.brokers.values()):
-                node = broker.node
+            for node in _awake(controls):
                 await node.metadata.wait_until(lambda node=node: done(node))  # type: ignore[misc]
     except TimeoutError:
         raise Problem(504, f"{what} did not happen within {TIMEOUT_S:g} s") from None

@@ -1,4 +1,4 @@
-"""The brokers of this process: which there are, and stopping, killing and starting single ones."""
+"""The brokers of this process: which there are; stopping, starting and pausing single ones."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.storage.errors import StorageError
 
 from ..server import StartupError
+from .asking import wait_for_all
 from .controls import Controls
 from .fields import BOOLEAN, Field, Json
 from .problems import Problem, not_found
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 BROKER = members(
     id=INTEGER,
-    state=one_of("running", "down"),
+    state=one_of("running", "paused", "down"),
     host=either(STRING, NULL),
     port=either(INTEGER, NULL),
 )
@@ -63,6 +64,32 @@ async def kill(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
     return _state(controls, broker_id)
 
 
+async def pause(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Pause a broker: until it is resumed, it reads nothing, and does not renew its session."""
+    broker_id = broker_id_in(path, controls)
+    async with controls.changing_brokers:
+        _check_running(controls, broker_id)
+        broker = controls.brokers[broker_id]
+        if broker.config.zookeeper_connect is not None:
+            raise Problem(409, "this broker uses ZooKeeper: stop its process with SIGSTOP")
+        broker.pause()
+    return _state(controls, broker_id)
+
+
+async def resume(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Let a paused broker go on; return once all brokers know that it is there."""
+    broker_id = broker_id_in(path, controls)
+    async with controls.changing_brokers:
+        _check_running(controls, broker_id)
+        controls.brokers[broker_id].resume()
+        await wait_for_all(
+            controls,
+            lambda node: broker_id in node.metadata.brokers,
+            f"the registration of broker {broker_id}",
+        )
+    return _state(controls, broker_id)
+
+
 def broker_id_in(path: Mapping[str, str], controls: Controls) -> int:
     """The broker that a path names.  Raises: Problem."""
     text = path["id"]
@@ -92,4 +119,5 @@ def _state(controls: Controls, broker_id: int) -> Json:
     broker = controls.brokers.get(broker_id)
     if broker is None:
         return {"id": broker_id, "state": "down", "host": None, "port": None}
-    return {"id": broker_id, "state": "running", "host": broker.host, "port": broker.port}
+    state = "paused" if broker.is_paused else "running"
+    return {"id": broker_id, "state": state, "host": broker.host, "port": broker.port}

@@ -64,6 +64,8 @@ ROUTES: Final = (
     Route("POST", "/brokers/{id}/start", brokers.start, brokers.BROKER),
     Route("POST", "/brokers/{id}/stop", brokers.stop, brokers.BROKER),
     Route("POST", "/brokers/{id}/kill", brokers.kill, brokers.BROKER, (brokers.EXPIRE,)),
+    Route("POST", "/brokers/{id}/pause", brokers.pause, brokers.BROKER),
+    Route("POST", "/brokers/{id}/resume", brokers.resume, brokers.BROKER),
     Route("GET", "/topics", topics.show_all, topics.TOPICS, topics.LIST),
     Route("POST", "/topics", topics.create, topics.TOPIC, topics.CREATE, status=201),
     Route("GET", "/topics/{topic}", topics.show, topics.TOPIC),

@@ -6,6 +6,7 @@ from ..config import Config
 from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
 from ..net.call import CloseConnection
+from ..pause import Pause
 from ..peers.own import AskSelf
 from ..peers.peer import Peer, PeerFailed, Setup
 from ..peers.security import Securities
@@ -51,12 +52,19 @@ class BrokerLinks:
     """Creates the link to each broker, on the control plane listener; a `Links`."""
 
     def __init__(
-        self, broker_id: int, config: Config, ask_self: AskSelf, securities: Securities
+        self,
+        broker_id: int,
+        config: Config,
+        ask_self: AskSelf,
+        securities: Securities,
+        pause: Pause | None = None,
     ) -> None:
+        """`pause`: while it is on, nothing is sent to other brokers."""
         self._broker_id = broker_id
         self._config = config
         self._securities = securities
         self._ask_self = ask_self
+        self._pause = pause
 
     def __call__(self, broker: LiveBroker) -> ControlLink:
         """Create the link to a broker."""
@@ -80,5 +88,6 @@ class BrokerLinks:
                         timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
                     ),
                     security=security,
+                    pause=self._pause,
                 )
         return UnreachableLink(f"it has no listener {listener_name}")

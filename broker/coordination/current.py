@@ -8,8 +8,11 @@ to `on_renewed`, which reads and watches again.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from ..pause import Pause
 from .interface import (
     ANY_VERSION,
     CoordinationError,
@@ -22,6 +25,7 @@ from .interface import (
     Store,
     StoreError,
     Watch,
+    WatchEvent,
 )
 
 logger = logging.getLogger(__name__)
@@ -32,6 +36,20 @@ OnFailure = Callable[[CoordinationError], None]
 
 def _ignore(error: CoordinationError) -> None:
     """The default `on_failure`: do nothing; operations fail from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """Calls a watch; during a pause, after it.  Of equal watches the store keeps only one."""
+
+    watch: Watch
+    pause: Pause
+
+    def __call__(self, event: WatchEvent) -> None:
+        if self.pause.is_on:
+            self.pause.hold(partial(self.watch, event))
+        else:
+            self.watch(event)
 
 
 class CurrentSession:
@@ -48,12 +66,22 @@ class CurrentSession:
     """Awaited in order once there is a new session: register, then read and watch everything.
     If one raises SessionExpired, all are called again for the next session."""
 
-    def __init__(self, store: Store, timeout_ms: int, *, on_failure: OnFailure = _ignore) -> None:
+    def __init__(
+        self,
+        store: Store,
+        timeout_ms: int,
+        *,
+        on_failure: OnFailure = _ignore,
+        pause: Pause | None = None,
+    ) -> None:
+        """`pause`: while it is on, operations and events of watches wait, and a session that
+        expires is not replaced."""
         self.on_lost = []
         self.on_renewed = []
         self._store = store
         self._timeout_ms = timeout_ms
         self._on_failure = on_failure
+        self._pause = pause or Pause()
         self._session: Session | None = None
         self._id = 0
         self._renewing: asyncio.Task[None] | None = None
@@ -78,31 +106,33 @@ class CurrentSession:
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
         """Create a node; return its path."""
-        return await self._live().create(path, data, ephemeral=ephemeral, sequential=sequential)
+        return await (await self._live()).create(
+            path, data, ephemeral=ephemeral, sequential=sequential
+        )
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         """The data of a node."""
-        return await self._live().get(path, watch)
+        return await (await self._live()).get(path, self._held(watch))
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace the data of a node."""
-        return await self._live().set(path, data, version)
+        return await (await self._live()).set(path, data, version)
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Delete a node."""
-        await self._live().delete(path, version)
+        await (await self._live()).delete(path, version)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         """The Stat of a node, or None."""
-        return await self._live().exists(path, watch)
+        return await (await self._live()).exists(path, self._held(watch))
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """The names of a node's children, sorted."""
-        return await self._live().children(path, watch)
+        return await (await self._live()).children(path, self._held(watch))
 
     async def multi(self, ops: Sequence[Op]) -> list[Result]:
         """Apply all of `ops` or none."""
-        return await self._live().multi(ops)
+        return await (await self._live()).multi(ops)
 
     async def close(self) -> None:
         """End the session and open no other.  Idempotent."""
@@ -122,7 +152,12 @@ class CurrentSession:
             drop()
         self._fail(error)
 
-    def _live(self) -> Session:
+    def _held(self, watch: Watch | None) -> Watch | None:
+        return None if watch is None else _Delivery(watch, self._pause)
+
+    async def _live(self) -> Session:
+        if self._pause.is_on:
+            await self._pause.over()
         if self._session is None:
             raise SessionExpired(f"session {self._id:#x} has ended, and there is no new one yet")
         return self._session
@@ -161,6 +196,7 @@ class CurrentSession:
         Raises: CoordinationError if that is impossible.
         """
         while True:
+            await self._pause.over()
             try:
                 await self._open_one()
             except (StoreError, SessionExpired) as error:

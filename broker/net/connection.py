@@ -192,7 +192,7 @@ class Connection(ABC):
 
     def resume(self) -> None:
         """Handle the buffered frames that may be handled now."""
-        if self.closed:
+        if self.closed or self._connections.is_paused:
             return
         frames = self.frames
         if frames.buffered_bytes:
@@ -213,6 +213,18 @@ class Connection(ABC):
         else:
             self._connections.wait_for_memory(self)
             self._set_reading(False)
+
+    def pause(self) -> None:
+        """Read nothing more, and handle nothing of what was read."""
+        if self._reading:
+            self._pause_reading()
+
+    def go_on(self) -> None:
+        """The end of `pause`."""
+        if not self.closed:
+            if self._reading:
+                self._resume_reading()
+            self.resume()
 
     def _may_follow_later(self) -> bool:
         """Whether the incomplete frame need not wait for an earlier answer once it is complete."""

@@ -64,6 +64,8 @@ class Connections:
         self.login_timeout_ms: int = config.odradek_authentication_timeout_ms
         self.failed_login_delay_ms: int = config.connection_failed_authentication_delay_ms
         self._offers = offers
+        self.is_paused = False
+        """Whether nothing is read."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -83,6 +85,8 @@ class Connections:
         """Register an accepted connection."""
         self._open[connection] = None
         self.admission.came(connection)
+        if self.is_paused:
+            connection.pause()
         if len(self._open) > self._config.max_connections:
             self._close_idlest()
 
@@ -109,6 +113,18 @@ class Connections:
             idlest.close(
                 f"a broker connected, and max.connections={self._config.max_connections} is reached"
             )
+
+    def pause(self) -> None:
+        """Read nothing, also from new connections, until `go_on`."""
+        self.is_paused = True
+        for connection in self._open:
+            connection.pause()
+
+    def go_on(self) -> None:
+        """Read again, and handle what has come meanwhile."""
+        self.is_paused = False
+        for connection in list(self._open):
+            connection.go_on()
 
     def close_all(self) -> None:
         """Close all connections, as the broker stops."""

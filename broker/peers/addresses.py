@@ -5,6 +5,7 @@ from typing import NamedTuple
 from ..config import Config
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
 from ..member.metadata import MetadataCache
+from ..pause import Pause
 from .peer import Peer, PeerFailed, Setup
 from .security import Securities, Security
 from .versions import BY_PROTOCOL_VERSION
@@ -21,9 +22,17 @@ class PeerAddress(NamedTuple):
 class Peers:
     """The brokers in the metadata, by their addresses on the listeners for brokers."""
 
-    def __init__(self, config: Config, metadata: MetadataCache, securities: Securities) -> None:
+    def __init__(
+        self,
+        config: Config,
+        metadata: MetadataCache,
+        securities: Securities,
+        pause: Pause | None = None,
+    ) -> None:
+        """`pause`: while it is on, nothing is sent to other brokers."""
         self._metadata = metadata
         self._securities = securities
+        self._pause = pause
         self._listeners = config.broker_listeners
         self.versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
         self._setup = Setup(
@@ -51,6 +60,7 @@ class Peers:
             setup=self._setup,
             security=address.security,
             negotiates=negotiates,
+            pause=self._pause,
         )
 
     def _address(self, broker_id: int, listener_name: str) -> PeerAddress:

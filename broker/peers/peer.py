@@ -10,6 +10,7 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_request, read_response_header
 from odradek.protocol.schema import Message
 
+from ..pause import Pause
 from .connection import LATE, PeerConnection, reason_of
 from .connection import PeerFailed as PeerFailed
 from .security import Security
@@ -52,11 +53,12 @@ class Peer:
         security: Security | None = None,
         negotiates: bool = False,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
+        pause: Pause | None = None,
     ) -> None:
         """`timeout_ms` is for one request, including connecting.
 
         `security`: None is PLAINTEXT.  ApiVersions is sent only if it `negotiates`; otherwise the
-        versions are known (`versions`).
+        versions are known (`versions`).  While `pause` is on, nothing is sent.
         """
         self.host = host
         self.port = port
@@ -66,6 +68,7 @@ class Peer:
         self._security = security or Security()
         self._negotiates = negotiates
         self._response_bytes_max = response_bytes_max
+        self._pause = pause or Pause()
         self._turn = asyncio.Lock()
         self._correlation_ids = itertools.count()
         self._connection: PeerConnection | None = None
@@ -88,6 +91,8 @@ class Peer:
         """
         close_count = self._close_count
         async with self._turn:
+            if self._pause.is_on:
+                await self._pause.over()
             if self._last_answer is not None:
                 self._last_answer.release()
                 self._last_answer = None

@@ -119,6 +119,7 @@ class Broker:
         self._ports: list[HeldPort] = []
         self._admin_ports: list[HeldPort] = []
         self._down: set[int] = set()
+        self._paused: set[int] = set()
         self._last_log = ""
         self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))
 
@@ -167,6 +168,7 @@ class Broker:
                 self._clean_up()
             raise
         self._down.clear()
+        self._paused.clear()
         if self._security.has_grants_to_make:
             controller = isr.controller(
                 self._told.addresses, self._access, timeout_s=RESET_TIMEOUT_S
@@ -179,6 +181,7 @@ class Broker:
         if broker_id is not None:
             self._command(STOP, broker_id)
             self._down.add(broker_id)
+            self._paused.discard(broker_id)
         elif self._runner is not None:
             self._admins.close()
             self._runner.stop()
@@ -195,17 +198,24 @@ class Broker:
         if broker_id is not None:
             self._command(EXPIRE if expire else KILL, broker_id)
             self._down.add(broker_id)
+            self._paused.discard(broker_id)
         elif self._runner is not None:
             self._admins.close()
             self._runner.kill()
 
     def pause(self, broker_id: int) -> None:
-        """Suspend a broker's process (SIGSTOP).  Raises: RuntimeError, BrokerFailed."""
-        self._signal(broker_id, signal.SIGSTOP)
+        """Pause a broker: until `resume` it reads nothing, and its session with the store expires
+        at its timeout.
+
+        A broker with a process of its own is stopped by SIGSTOP.  Raises: BrokerFailed.
+        """
+        self._pause_or_resume("pause", broker_id, signal.SIGSTOP)
+        self._paused.add(broker_id)
 
     def resume(self, broker_id: int) -> None:
-        """Resume a broker's process (SIGCONT).  Raises: RuntimeError, BrokerFailed."""
-        self._signal(broker_id, signal.SIGCONT)
+        """Let a paused broker go on.  Raises: BrokerFailed."""
+        self._pause_or_resume("resume", broker_id, signal.SIGCONT)
+        self._paused.discard(broker_id)
 
     def restart(self) -> None:
         """Stop all brokers that run, and start them again with the same ports and files.
@@ -226,7 +236,13 @@ class Broker:
             self._clean_up()
 
     def reset(self) -> None:
-        """Start what is down, and delete every topic.  Raises: BrokerFailed."""
+        """Start what is down, resume what is paused, and delete every topic.
+
+        Raises: BrokerFailed.
+        """
+        self._look_at_brokers()
+        for paused in sorted(self._paused):
+            self.resume(paused)
         self.start()
         address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
         delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
@@ -430,9 +446,9 @@ class Broker:
         """The URLs of the processes that run."""
         if not self.running:
             return []
-        down = self._down if self._zookeeper is not None else ()
+        gone = self._down | self._paused if self._zookeeper is not None else ()
         pairs = zip(self._told.addresses, self._admin_ports, strict=False)
-        return [f"http://127.0.0.1:{held.port}" for number, held in pairs if number not in down]
+        return [f"http://127.0.0.1:{held.port}" for number, held in pairs if number not in gone]
 
     @property
     def _access(self) -> Access:
@@ -478,16 +494,27 @@ class Broker:
             raise BrokerFailed("the brokers do not run")
         self._runner.command(command, broker_id)
 
-    def _signal(self, broker_id: int, number: int) -> None:
+    def _pause_or_resume(self, verb: str, broker_id: int, number: int) -> None:
         from .processes import ProcessCluster
 
-        if not isinstance(self._runner, ProcessCluster):
-            raise RuntimeError("only brokers with a process each can be paused: give zookeeper")
-        self._runner.signal(broker_id, number)
+        if broker_id not in self._told.addresses:
+            raise ValueError(f"there is no broker {broker_id}")
+        if isinstance(self._runner, ProcessCluster):
+            self._runner.signal(broker_id, number)
+        else:
+            self.admin.post("brokers", broker_id, verb)
+
+    def _look_at_brokers(self) -> None:
+        """Take note of what others have done to single brokers through the admin API."""
+        if self._zookeeper is None and self.running:
+            states = {each["id"]: each["state"] for each in self.admin.get("brokers")["brokers"]}
+            self._down = {number for number, state in states.items() if state == "down"}
+            self._paused = {number for number, state in states.items() if state == "paused"}
 
     def _live_addresses(self) -> dict[int, Address]:
         addresses = self._told.addresses
-        return {number: addresses[number] for number in addresses if number not in self._down}
+        gone = self._down | self._paused
+        return {number: addresses[number] for number in addresses if number not in gone}
 
     def _clean_up(self) -> None:
         if self._runner is not None:
