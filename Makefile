@@ -89,7 +89,7 @@ SOAK_sim     := tests/sim/cluster tests/sim/brokers tests/sim/transactions
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark tests/docs
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py \
-	tests/wire/test_sasl.py
+	tests/wire/test_sasl.py tests/testing/test_languages.py
 SOAK_mutants := tests/mutants
 SOAK_examples := tests/test_examples.py
 SOAK_transcript := tests/cli/transcript

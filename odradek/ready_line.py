@@ -29,6 +29,24 @@ def admin_line(url: str) -> str:
     return f"odradek admin: {url}"
 
 
+def brokers_line(broker_id: int, admin_url: str, *, has_token: bool) -> str:
+    """How to end and start single brokers of a process, such as this one.
+
+    `admin_url` is empty if there is no admin API.
+    """
+    if not admin_url:
+        return "odradek brokers: --admin 127.0.0.1:0 lets you stop, kill and start single ones"
+    options = ' -H "Authorization: Bearer $TOKEN"' if has_token else ""
+    base = admin_url
+    if not admin_url.startswith("http"):
+        options += f" --unix-socket {admin_url.removeprefix('unix:')}"
+        base = "http://localhost/"
+    return (
+        f"odradek brokers: curl{options} --json '{{}}' {base}admin/v1/brokers/{broker_id}/stop"
+        " (or kill, start, pause, resume)"
+    )
+
+
 def _address(broker: "Broker") -> str:
     config = broker.config
     protocol = config.security_protocols[config.advertised_endpoints[0].name]

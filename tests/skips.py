@@ -23,6 +23,10 @@ ALLOWED: Final = {
         ),
         "Linux before 6.3 can't choose a port for a connection out of one",
     ),
+    **{
+        f"tests/testing/test_languages.py::test_{name}": f"there is no {name}"
+        for name in ("curl", "go", "node")
+    },
 }
 """Tests that a whole run may skip, and the reason that the skip must give."""
 

@@ -8,6 +8,7 @@ import os
 import socket
 from typing import Final
 
+from ..peers.connection import reason_of
 from ..server import StartupError
 from ..settings.admin import AdminAddress
 from ..tasks import TaskSupervisor
@@ -40,9 +41,8 @@ class AdminServer:
         try:
             listening = _bind(self.address)
         except OSError as error:
-            reason = error.strerror or str(error)
             raise StartupError(
-                f"the admin API can't listen on {_shown(self.address)}: {reason}"
+                f"the admin API can't listen on {_shown(self.address)}: {reason_of(error)}"
             ) from error
         if not self.address.path:
             self.address = self.address._replace(port=listening.getsockname()[1])

@@ -20,7 +20,7 @@ from odradek.broker.admin_api import serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
-from odradek.ready_line import admin_line, bracketed, ready_line
+from odradek.ready_line import admin_line, bracketed, brokers_line, ready_line
 from odradek.storage.errors import StorageError
 
 from .commands import command
@@ -117,6 +117,9 @@ def serve(
 
     Once it serves, it prints one line on standard output:
     odradek ready: PROTOCOL://HOST:PORT broker=N data=DIR startup_ms=M
+
+    With --admin this follows: odradek admin: http://HOST:PORT/; with several brokers, how to stop,
+    kill and start one of them.
     """
     if not __debug__:
         raise CommandError("odradek serve does not run under python -O: its checks are assertions")
@@ -221,6 +224,10 @@ def _what_to_say(
     yield _ready_line(running)
     if admin_url:
         yield admin_line(admin_url)
+    if not isinstance(running, Broker):
+        last = running.brokers[running.broker_ids[-1]]
+        has_token = bool(last.config.odradek_admin_token)
+        yield brokers_line(last.broker_id, admin_url, has_token=has_token)
     if files is not None:
         from .secure import say_files
 
