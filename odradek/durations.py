@@ -8,7 +8,7 @@ from typing import Final
 Duration = str | int | float | timedelta
 
 SECONDS_MAX: Final = 10 * 365 * 86_400
-_TEXT: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h|d)", re.ASCII)
+_TEXT: Final = re.compile(r"(-?\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h|d)", re.ASCII)
 _UNIT_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -30,4 +30,5 @@ def _seconds(duration: object) -> float | None:
         return None if found is None else float(found[1]) * _UNIT_S[found[2]]
     if isinstance(duration, bool) or not isinstance(duration, int | float):
         return None
-    return None if math.isnan(duration) else min(duration, SECONDS_MAX + 1)
+    seconds = min(duration, SECONDS_MAX + 1)  # first, as a huge int is no float
+    return None if math.isnan(seconds) else seconds
