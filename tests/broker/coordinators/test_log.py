@@ -13,7 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.group_records import GroupRecord, classic
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.storage.errors import DiskFull, StorageError
-from tests.broker.faults import FaultyFiles
+from tests.broker.faulty_files import FaultyFiles
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 

@@ -18,7 +18,7 @@ from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.log.checkpoint import LOG_START, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.log.plans import DeletePlan
-from tests.broker.faults import BROKEN, FULL, FaultyFiles
+from tests.broker.faulty_files import BROKEN, FULL, FaultyFiles
 from tests.broker.partitions.log_dirs import broker_at, dir_of, held_at
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until

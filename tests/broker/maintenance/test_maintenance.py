@@ -29,7 +29,7 @@ from odradek.storage.recovery.load import LoadHints
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
-from ..faults import FaultyFiles
+from ..faulty_files import FaultyFiles
 from ..requests import delete_topics
 from ..running import RunningBroker, on_broker, running
 

@@ -18,7 +18,7 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, delete_records, list_offsets, records_in
 
-from ..faults import BROKEN, FULL, FaultyFiles
+from ..faulty_files import BROKEN, FULL, FaultyFiles
 from ..requests import change_configs, delete_topics
 from ..running import RunningBroker, on_broker, running
 

@@ -36,7 +36,7 @@ from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
 from ..controlled import OTHER, SENDER, SETTINGS, TOPIC_ID, lead, state, take_control, update
-from ..faults import FULL, FaultyFiles
+from ..faulty_files import FULL, FaultyFiles
 from ..running import RunningBroker, make_broker, on_broker, running
 
 OK, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR

@@ -22,7 +22,7 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, error_codes, list_offsets
 
-from ..faults import BROKEN, FULL, FaultyFiles
+from ..faulty_files import BROKEN, FULL, FaultyFiles
 from ..group_requests import commit
 from ..requests import delete_topics
 from ..running import DEADLINE_S, make_broker

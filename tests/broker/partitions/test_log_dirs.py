@@ -19,7 +19,7 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import batch_of
 
-from ..faults import FULL, FaultyFiles
+from ..faulty_files import FULL, FaultyFiles
 from ..requests import change_configs, delete_topics
 from ..running import RunningBroker
 from .log_dirs import (

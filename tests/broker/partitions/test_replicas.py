@@ -20,7 +20,7 @@ from tests.support.connections import HungUp
 from tests.support.messages import batch_of, creatable, fetch_request, list_offsets, records_in
 
 from ..asked import Asked
-from ..faults import BROKEN, FULL, FaultyFiles
+from ..faulty_files import BROKEN, FULL, FaultyFiles
 from ..requests import delete_topics
 from ..running import DEADLINE_S, RunningBroker, make_broker, on_broker, running
 

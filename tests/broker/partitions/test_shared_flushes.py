@@ -18,7 +18,7 @@ from tests.support.client import Client
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, produce_request, records_in
 
-from ..faults import FaultyFiles
+from ..faulty_files import FaultyFiles
 from ..requests import delete_topics
 from ..running import RunningBroker, running, waiters_of
 

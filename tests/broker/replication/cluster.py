@@ -33,7 +33,7 @@ from odradek.protocol.messages.k56_alter_partition import (
 )
 from odradek.protocol.schema import Message
 from odradek.storage.directory.log_dirs import LogDirs
-from tests.broker.faults import FaultyFiles
+from tests.broker.faulty_files import FaultyFiles
 from tests.broker.running import HOST, MovableClock
 from tests.sim.loop import SimLoop
 from tests.sim.runtime import SimClock, sim_runtime

@@ -26,7 +26,7 @@ from odradek.storage.log.load_report import LoadReport
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
 from tests.broker.batches import altered
-from tests.broker.faults import FULL
+from tests.broker.faulty_files import FULL
 from tests.storage.support import slow_staged
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, delete_records, records_in

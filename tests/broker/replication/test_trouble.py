@@ -20,7 +20,7 @@ from odradek.protocol.messages.k01_fetch import (
 )
 from odradek.storage.errors import LogDirFailed
 from tests.broker.asked import Asked
-from tests.broker.faults import BROKEN, FULL
+from tests.broker.faulty_files import BROKEN, FULL
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of
 
