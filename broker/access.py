@@ -56,6 +56,14 @@ def _is_taken_for_broker(need: Need, client: Client, node: "Node") -> bool:
     return has_others and client.listener_name in node.broker_listeners
 
 
+def answer_of(api: Api, request: Message, call: Call, node: "Node") -> Answer:
+    """Handle a request as far as its client may send it."""
+    if node.acls is not None:
+        return answer_with_rights(api, request, call, node, node.acls)
+    answer: Answer = refusal(api, request, call, node)
+    return api.handle(request, call, node) if answer is None else answer
+
+
 def answer_with_rights(
     api: Api, request: Message, call: Call, node: "Node", acls: "Acls"
 ) -> Answer:

@@ -61,6 +61,7 @@ class Node:
         self.replicas = local.replicas
         self.throttles = local.throttles
         self.quotas = local.quotas
+        self.interceptor = local.runtime.interceptor
         self.fetch_sessions = local.fetch_sessions
         self.topics = topics
         self.dynamic_configs = dynamic_configs

@@ -80,6 +80,7 @@ class Usage:
         "_size_bytes",
         "_used_ns",
         "_user",
+        "imposed_ms",
     )
 
     def __init__(self, quotas: Quotas) -> None:
@@ -89,6 +90,8 @@ class Usage:
         self._used_ns = 0
         self._user, self._client_id, self._size_bytes = "", "", 0
         self._is_settled = False
+        self.imposed_ms = 0
+        """For how long the client is throttled whatever it has used."""
 
     def identify(self, user: str, client_id: str | None, size_bytes: int) -> None:
         """Name the client, and the size of the request."""
@@ -133,9 +136,11 @@ class Usage:
 
         A Produce without an answer is not throttled for its time, as in Kafka.
         """
+        throttle_ms = self.imposed_ms
         if self._is_settled:
-            return 0
-        throttle_ms = self._record(PRODUCE, self._size_bytes) if is_produce else 0
+            return throttle_ms
+        if is_produce:
+            throttle_ms = max(throttle_ms, self._record(PRODUCE, self._size_bytes))
         if is_answered:
             throttle_ms = max(throttle_ms, self._record(REQUEST, self._take_ns() / NS_PER_PERCENT))
         return throttle_ms

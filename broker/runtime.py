@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, TypeVarTu
 if TYPE_CHECKING:
     from odradek.storage.files import FileSystem
 
+    from .faults.interceptor import Interceptor
     from .jobs import Jobs
 
 OFFLOAD_THREADS_MAX = 4
@@ -129,6 +130,8 @@ class Runtime:
     boot_id: Callable[[], str | None] = lambda: None
     """An id that changes whenever the machine boots: then unsynced data may be lost.
     None: the system has no such id."""
+    interceptor: "Interceptor | None" = None
+    """What makes requests fail, and keeps a journal of them, in a test.  None: nothing does."""
 
     @classmethod
     def system(cls) -> Self:
@@ -161,6 +164,11 @@ class Runtime:
         for offload in offloads:
             if isinstance(offload, ThreadOffload):
                 offload.close()
+
+
+def seeded(seed: int) -> random.Random:
+    """A random source that gives the same for the same seed."""
+    return random.Random(seed)
 
 
 def allow_many_files() -> None:

@@ -24,6 +24,9 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 class CloseConnection(Exception):
     """Raised by a handler to close the connection (a failed Produce with acks=0)."""
 
+    last: bytes = b""
+    """What is sent before."""
+
 
 class Client(Protocol):
     """The client, as handlers see it."""

@@ -196,7 +196,9 @@ class Dispatcher:
         counts.count += 1
         counts.received_bytes += len(frame)
         try:
-            if node.acls is not None:
+            if node.interceptor is not None:
+                answer = node.interceptor.answer(api, request, call, node, frame)
+            elif node.acls is not None:
                 answer = answer_with_rights(api, request, call, node, node.acls)
             else:
                 answer = None if api.is_for_all else refusal(api, request, call, node)
@@ -269,6 +271,8 @@ class Dispatcher:
                 self._send_parked(self.parked.popleft())
         except CloseConnection as error:
             failure = str(error)
+            if error.last:
+                client.send(Writer(error.last))
         except (Exception, asyncio.CancelledError):  # a bug must not leave the client waiting
             logger.exception("request failed peer=%s", client.host)
             failure = "a request failed"

@@ -113,7 +113,12 @@ class Conversation:
             exempt_listeners=frozenset({"BROKERS"}),
         )
         node = SimpleNamespace(
-            metrics=self.metrics, clock=clock, config=config, quotas=self.quotas, acls=None
+            metrics=self.metrics,
+            clock=clock,
+            config=config,
+            quotas=self.quotas,
+            acls=None,
+            interceptor=None,
         )
         self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close

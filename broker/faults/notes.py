@@ -1,0 +1,139 @@
+"""Notes requests in the journal, and completes each entry once its answer is known."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import ArrayOf, FieldType, Message, Struct
+
+from ..handlers import Answer
+from ..journal.journal import TOPICS_MAX, UNANSWERED, Entry, Journal
+from .matching import Plan, Seen
+from .targets import CODES
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+logger = logging.getLogger(__name__)
+
+MS_PER_S: Final = 1000
+
+
+class Notes:
+    """Writes the journal.  `inter_broker`: also what brokers ask each other."""
+
+    def __init__(self, journal: Journal, *, inter_broker: bool = False) -> None:
+        self.journal = journal
+        self.inter_broker = inter_broker
+
+    def begin(self, seen: Seen, plan: Plan | None, size_bytes: int, node: "Node") -> Entry | None:
+        """Note a request; None: it does not belong in the journal."""
+        if seen.is_inter_broker and not self.inter_broker:
+            return None
+        entry = self._entry(seen, plan, size_bytes, node.clock.wall_ms())
+        self.journal.add(entry)
+        return entry
+
+    def end(self, entry: Entry | None, answer: Answer) -> Answer:
+        """Complete an entry when its answer is known; returns the answer to go on with."""
+        if entry is None:
+            return answer
+        if answer is None:
+            entry.duration_ms = 0.0
+        elif isinstance(answer, Message):
+            _complete(entry, answer, 0.0)
+        else:
+            return _completing(entry, answer)
+        return answer
+
+    def close(self, entry: Entry | None) -> None:
+        """Complete an entry whose request ends the connection."""
+        if entry is not None:
+            entry.error, entry.duration_ms = UNANSWERED, 0.0
+
+    def _entry(self, seen: Seen, plan: Plan | None, size_bytes: int, at_ms: int) -> Entry:
+        first = seen.targets[0]
+        topics = dict.fromkeys(target.topic for target in seen.targets if target.topic is not None)
+        return Entry(
+            number=self.journal.next_number(),
+            at_ms=at_ms,
+            broker=seen.broker_id,
+            api=seen.api.name,
+            version=seen.version,
+            client_id=seen.client_id,
+            principal=seen.principal,
+            group=first.group,
+            transactional_id=first.transactional_id,
+            topics=list(topics)[:TOPICS_MAX],
+            size_bytes=size_bytes,
+            faults=[] if plan is None else list(plan.faults),
+        )
+
+
+def _completing(entry: Entry, answer: Awaitable[Message | None]) -> Answer:
+    """The same answer, which completes the entry at its end."""
+    future = asyncio.ensure_future(answer)
+    loop = future.get_loop()
+    since_s = loop.time()
+
+    def on_end(ended: "asyncio.Future[Message | None]") -> None:
+        took_ms = (loop.time() - since_s) * MS_PER_S
+        if ended.cancelled() or ended.exception() is not None:
+            entry.error, entry.duration_ms = UNANSWERED, round(took_ms, 3)
+        else:
+            _complete(entry, ended.result(), took_ms)
+
+    future.add_done_callback(on_end)
+    return future
+
+
+def _complete(entry: Entry, response: Message | None, took_ms: float) -> None:
+    entry.duration_ms = round(took_ms, 3)
+    if response is None:
+        return
+    code = first_error(response)
+    if code is None:
+        return
+    entry.error = code.name
+    if entry.transactional_id is not None:
+        logger.info(
+            "transactional request refused api=%s transactional_id=%s client_id=%s error=%s",
+            entry.api,
+            entry.transactional_id,
+            entry.client_id,
+            entry.error,
+        )
+
+
+def first_error(struct: Struct) -> ErrorCode | None:
+    """The first error in a response, if there is any."""
+    for name in CODES:
+        code = getattr(struct, name, ErrorCode.NONE)
+        if code:
+            return ErrorCode(code)
+    for name in _lists_with_codes(type(struct)):
+        for element in getattr(struct, name) or ():
+            found = first_error(element)
+            if found is not None:
+                return found
+    return None
+
+
+@cache
+def _lists_with_codes(struct: type[Struct]) -> tuple[str, ...]:
+    """The lists whose elements have errors, or have lists whose elements do."""
+    return tuple(
+        field.name
+        for field in struct.FIELDS
+        if isinstance(field.type, ArrayOf) and _may_have_code(field.type.element)
+    )
+
+
+def _may_have_code(element: FieldType) -> bool:
+    if isinstance(element, str | ArrayOf):
+        return False
+    has_own = any(field.name in CODES for field in element.FIELDS)
+    return has_own or bool(_lists_with_codes(element))

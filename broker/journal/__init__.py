@@ -1,0 +1,1 @@
+"""The journal of requests: what clients have asked, for tests."""
