@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
     from odradek.testing import Broker
+
+
+_BROKER: pytest.StashKey[Broker] = pytest.StashKey()
+_HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+LAST_REQUESTS_MAX = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,10 +87,39 @@ def odradek_server(
 
 
 @pytest.fixture
-def odradek(odradek_server: Broker) -> Broker:
-    """The session's broker without any topic, and running, whatever earlier tests did to it."""
+def odradek(odradek_server: Broker, request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The session's broker without any topic, and running, whatever earlier tests did to it.
+
+    Rules for faults and the journal of requests end with the test. If it passes although a rule of
+    its own has never acted, it fails, unless the rule is optional.
+    """
     odradek_server.reset()
-    return odradek_server
+    _forget_requests(odradek_server)
+    request.node.stash[_BROKER] = odradek_server
+    yield odradek_server
+    unused = odradek_server.faults.unused() if request.node.stash.get(_HAS_PASSED, False) else []
+    _forget_requests(odradek_server)
+    if unused:
+        pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
+
+
+def _forget_requests(broker: Broker) -> None:
+    broker.faults.clear()
+    broker.journal.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note whether a test has passed; if it has not, report what clients asked the broker."""
+    report = yield
+    broker = item.stash.get(_BROKER, None)
+    if report.when == "call" and broker is not None:
+        item.stash[_HAS_PASSED] = report.passed
+        if report.failed and (requests := broker.journal.requests(limit=LAST_REQUESTS_MAX)):
+            report.sections.append(("last requests", "\n".join(map(str, requests))))
+    return report
 
 
 @pytest.fixture(scope="session")

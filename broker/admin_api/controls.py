@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..server import Broker
 
 if TYPE_CHECKING:
+    from ..faults.interceptor import Interceptor
     from ..local_cluster import LocalCluster
     from ..runtime import Runtime
 
@@ -25,6 +26,12 @@ class Controls:
     def cluster(self) -> "LocalCluster | None":
         """The cluster, if this process has several brokers."""
         return None if isinstance(self.running, Broker) else self.running
+
+    @property
+    def interceptor(self) -> "Interceptor":
+        """The rules by which requests fail, and their journal."""
+        assert self.runtime.interceptor is not None  # brokers with an admin API have one
+        return self.runtime.interceptor
 
     @property
     def brokers(self) -> Mapping[int, Broker]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import brokers, groups, leaders, openapi, records, topics
+from . import brokers, faults, groups, journal, leaders, openapi, records, topics
 from .controls import Controls
 from .fields import Field, Json
 from .problems import Problem
@@ -89,6 +89,13 @@ ROUTES: Final = (
         groups.COORDINATOR,
         groups.COORDINATOR_FIELDS,
     ),
+    Route("GET", "/faults", faults.show_all, faults.FAULTS),
+    Route("POST", "/faults", faults.add, faults.FAULT, faults.ADD, status=201),
+    Route("DELETE", "/faults", faults.clear, NOTHING),
+    Route("GET", "/faults/{id}", faults.show, faults.FAULT),
+    Route("DELETE", "/faults/{id}", faults.remove, NOTHING),
+    Route("GET", "/journal", journal.show, journal.REQUESTS, journal.SHOW),
+    Route("DELETE", "/journal", journal.clear, NOTHING),
 )
 
 

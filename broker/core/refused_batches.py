@@ -14,7 +14,7 @@ refused batch meanwhile. Kafka answers OUT_OF_ORDER_SEQUENCE_NUMBER then; librdk
 lost state, begins a new epoch and may write batches of other partitions twice.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import INT32_MAX
@@ -78,3 +78,17 @@ class RefusedBatches:
         elif distance > 0 and is_gap:
             self._refused[key] = refused._replace(followers_left=left - 1)
             raise Refused(refused.code, None)
+
+
+class Client(Protocol):
+    """The client of one connection."""
+
+    refused_batches: RefusedBatches | None
+
+
+def note_refused(client: Client, key: TopicPartition, header: BatchHeader, code: ErrorCode) -> None:
+    """Have the client send a refused batch with a producer id again before later ones."""
+    if header.producer_id >= 0:
+        if client.refused_batches is None:
+            client.refused_batches = RefusedBatches()
+        client.refused_batches.note(key, header, code)

@@ -11,19 +11,23 @@ If 4 waits, the answer is parked like any that waits, so that answers keep their
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from odradek.protocol.errors import ErrorCode, Refused
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.framing import API_VERSIONS_KEY, encode_response, read_request_start
+from odradek.protocol.records import read_header
 from odradek.protocol.schema import Message
 
 from ..access import answer_of
 from ..core.fetch_session import PartitionFetch
 from ..core.partition import Partition
+from ..core.refused_batches import note_refused
 from ..handlers import Answer, Api
 from ..handlers.partly import completed
+from ..journal.journal import Journal
 from ..net.call import Call, CloseConnection
 from ..quotas import Usage
 from .answer_fields import set_fields
@@ -33,10 +37,11 @@ from .matching import Plan, Refusal, Seen, selects
 from .notes import Notes
 from .places import WHOLE
 from .seen import FIXTURE_CLIENT_ID, see, topic_names
-from .targets import Target, base_of, path_of, without
+from .targets import Target, base_of, path_of, walk, without
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -64,16 +69,21 @@ class Interceptor:
             return answer_of(api, request, call, node)
         seen = see(api, request, call, node)
         plan = self.faults.plan(seen)
-        entry = self.notes.begin(seen, plan, len(frame), node)
+        noted = self.notes.begin(seen, plan, len(frame), node)
         try:
             if plan is None:
                 answer = answer_of(api, request, call, node)
             else:
                 answer = _Carrying(plan, seen, request, call, node, frame).out()
         except Exception:
-            self.notes.close(entry)
+            self.notes.close(noted)
             raise
-        return self.notes.end(entry, answer)
+        return self.notes.end(noted, answer)
+
+
+def interceptor_for(runtime: "Runtime") -> Interceptor:
+    """An interceptor without rules, and with an empty journal."""
+    return Interceptor(Faults(runtime.random.getrandbits), Notes(Journal()))
 
 
 class _Carrying:
@@ -136,6 +146,8 @@ class _Carrying:
             whole = answer_of(self._api, self._request, self._call, self._node)
             return completed(whole, lambda response: self._put(response, refusals))
         names = topic_names(self._node)
+        if self._api.key == PRODUCE_KEY:
+            self._note_refused(refusals)
         rest = without(self._request, path, self._base, names, taken)
         if rest is None:
             response = self._api.response()
@@ -145,6 +157,17 @@ class _Carrying:
         if self._is_unanswered:
             raise CloseConnection(f"a fault: {refusals[0].error.name} of a Produce with acks=0")
         return completed(answer, lambda response: self._add(response, refusals))
+
+    def _note_refused(self, refusals: list[Refusal]) -> None:
+        """A producer must send a refused batch again before those that it has sent after it."""
+        codes = _codes(refusals)
+        path = path_of(type(self._request), self._version)
+        for target, data, _ in walk(self._request, path, self._base, topic_names(self._node)):
+            code = codes.get((target.topic or "", target.partition or 0))
+            if code is not None and data.records:
+                with contextlib.suppress(MalformedMessage):
+                    key = target.topic or "", data.index
+                    note_refused(self._call.client, key, read_header(data.records), code)
 
     @property
     def _is_unanswered(self) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -29,30 +28,29 @@ class Notes:
         self.journal = journal
         self.inter_broker = inter_broker
 
-    def begin(self, seen: Seen, plan: Plan | None, size_bytes: int, node: "Node") -> Entry | None:
+    def begin(self, seen: Seen, plan: Plan | None, size_bytes: int, node: "Node") -> "Noted | None":
         """Note a request; None: it does not belong in the journal."""
         if seen.is_inter_broker and not self.inter_broker:
             return None
         entry = self._entry(seen, plan, size_bytes, node.clock.wall_ms())
         self.journal.add(entry)
-        return entry
+        return Noted(entry)
 
-    def end(self, entry: Entry | None, answer: Answer) -> Answer:
+    def end(self, noted: "Noted | None", answer: Answer) -> Answer:
         """Complete an entry when its answer is known; returns the answer to go on with."""
-        if entry is None:
+        if noted is None:
             return answer
-        if answer is None:
-            entry.duration_ms = 0.0
-        elif isinstance(answer, Message):
-            _complete(entry, answer, 0.0)
-        else:
-            return _completing(entry, answer)
-        return answer
+        if answer is None or isinstance(answer, Message):
+            noted.complete(answer)
+            return answer
+        future = asyncio.ensure_future(answer)
+        future.add_done_callback(noted.on_end)
+        return future
 
-    def close(self, entry: Entry | None) -> None:
+    def close(self, noted: "Noted | None") -> None:
         """Complete an entry whose request ends the connection."""
-        if entry is not None:
-            entry.error, entry.duration_ms = UNANSWERED, 0.0
+        if noted is not None:
+            noted.close()
 
     def _entry(self, seen: Seen, plan: Plan | None, size_bytes: int, at_ms: int) -> Entry:
         first = seen.targets[0]
@@ -73,39 +71,46 @@ class Notes:
         )
 
 
-def _completing(entry: Entry, answer: Awaitable[Message | None]) -> Answer:
-    """The same answer, which completes the entry at its end."""
-    future = asyncio.ensure_future(answer)
-    loop = future.get_loop()
-    since_s = loop.time()
+class Noted:
+    """An entry to be completed.  Its clock is the loop's, which no test moves."""
 
-    def on_end(ended: "asyncio.Future[Message | None]") -> None:
-        took_ms = (loop.time() - since_s) * MS_PER_S
+    __slots__ = ("_entry", "_loop", "_since_s")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+
+    def complete(self, response: Message | None) -> None:
+        """The answer is known; None: there is none."""
+        entry = self._entry
+        entry.duration_ms = self._took_ms()
+        code = None if response is None else first_error(response)
+        if code is None:
+            return
+        entry.error = code.name
+        if entry.transactional_id is not None:
+            logger.info(
+                "transactional request refused api=%s transactional_id=%s client_id=%s error=%s",
+                entry.api,
+                entry.transactional_id,
+                entry.client_id,
+                entry.error,
+            )
+
+    def close(self) -> None:
+        """There will be no answer."""
+        self._entry.error, self._entry.duration_ms = UNANSWERED, self._took_ms()
+
+    def on_end(self, ended: "asyncio.Future[Message | None]") -> None:
+        """The answer that was waited for is known, or given up."""
         if ended.cancelled() or ended.exception() is not None:
-            entry.error, entry.duration_ms = UNANSWERED, round(took_ms, 3)
+            self.close()
         else:
-            _complete(entry, ended.result(), took_ms)
+            self.complete(ended.result())
 
-    future.add_done_callback(on_end)
-    return future
-
-
-def _complete(entry: Entry, response: Message | None, took_ms: float) -> None:
-    entry.duration_ms = round(took_ms, 3)
-    if response is None:
-        return
-    code = first_error(response)
-    if code is None:
-        return
-    entry.error = code.name
-    if entry.transactional_id is not None:
-        logger.info(
-            "transactional request refused api=%s transactional_id=%s client_id=%s error=%s",
-            entry.api,
-            entry.transactional_id,
-            entry.client_id,
-            entry.error,
-        )
+    def _took_ms(self) -> float:
+        return round((self._loop.time() - self._since_s) * MS_PER_S, 3)
 
 
 def first_error(struct: Struct) -> ErrorCode | None:

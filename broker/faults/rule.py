@@ -4,7 +4,7 @@ A rule that can never match, or whose effect the API cannot have, is refused her
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -91,6 +91,17 @@ class Rule:
     def has_outcome(self) -> bool:
         """Whether it decides what becomes of a request, and does not only delay or throttle it."""
         return self.ends or self.error is not None or self.answer is not None
+
+    def given(self) -> dict[str, Any]:
+        """What its author gave, by the names of the admin API."""
+        shown: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                shown[field.name.removesuffix("_s")] = value
+        if self.error is not None:
+            shown["error"] = self.error.name
+        return shown
 
     def _check_effect(self) -> None:
         if self.error == ErrorCode.NONE:

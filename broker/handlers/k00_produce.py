@@ -44,7 +44,7 @@ from ..core.incoming_batch import (
 )
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
-from ..core.refused_batches import RefusedBatches
+from ..core.refused_batches import note_refused
 from ..core.storage_errors import code_of
 from ..core.topic_names import INTERNAL_TOPICS
 from ..net.call import Call, CloseConnection
@@ -101,7 +101,8 @@ def handle(
                 assert data.records is None or isinstance(data.records, memoryview)
                 with contextlib.suppress(MalformedMessage):
                     header = read_header(data.records or b"")
-                    _note_refused(call, topic.name, header, result)
+                    code = ErrorCode(result.error_code)
+                    note_refused(call.client, (topic.name, data.index), header, code)
                 if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     _name_leader(response, topic.name, result, call, node)
         if results:
@@ -173,7 +174,9 @@ def _append_later(
 
     def append(batch: WaitingBatch, ready: Ready | Refused) -> PartitionProduceResponse:
         result = _append_ready(node, call, batch, ready, appended, acks_all=request.acks == -1)
-        _note_refused(call, batch.topic, batch.header, result)
+        if result.error_code:
+            key = batch.topic, batch.index
+            note_refused(call.client, key, batch.header, ErrorCode(result.error_code))
         if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(response, batch.topic, result, call, node)
         return result
@@ -442,17 +445,6 @@ def _cause(
         except Refused as earlier:
             return earlier
     return error
-
-
-def _note_refused(
-    call: Call, topic: str, header: BatchHeader, result: PartitionProduceResponse
-) -> None:
-    """Have the client send a refused batch with a producer id again before later ones."""
-    if result.error_code and header.producer_id >= 0:
-        client = call.client
-        if client.refused_batches is None:
-            client.refused_batches = RefusedBatches()
-        client.refused_batches.note((topic, result.index), header, ErrorCode(result.error_code))
 
 
 def _name_leader(

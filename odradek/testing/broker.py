@@ -25,7 +25,9 @@ from .child_cluster import ChildCluster
 from .commands import EXPIRE, KILL, START, STOP
 from .door import AdminClient, AdminClients
 from .errors import BrokerFailed
+from .faults import Faults
 from .groups import Groups
+from .journal import Journal
 from .ports import HeldPort
 from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
@@ -326,6 +328,16 @@ class Broker:
     def admin(self) -> AdminClient:
         """A client of its admin API, for what has no method here.  Raises: BrokerFailed."""
         return self._admins.first
+
+    @property
+    def faults(self) -> Faults:
+        """The rules by which requests fail, wait or lose their answer."""
+        return Faults(self._admins)
+
+    @property
+    def journal(self) -> Journal:
+        """The requests of clients."""
+        return Journal(self._admins)
 
     @property
     def startup_ms(self) -> int:

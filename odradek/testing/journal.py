@@ -1,0 +1,65 @@
+"""The journal: what clients asked the brokers under test, and what became of it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .door import AdminClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, as it was when the journal was read."""
+
+    number: int
+    """Counts the requests to a process."""
+    at_ms: int
+    """Milliseconds since the Unix epoch."""
+    broker: int
+    api: str
+    version: int
+    client_id: str | None
+    principal: str
+    group: str | None
+    transactional_id: str | None
+    topics: Sequence[str]
+    size_bytes: int
+    error: str | None
+    """The first error in the answer; NO_ANSWER if the connection was closed instead."""
+    faults: Sequence[str]
+    """The ids of the rules that acted on it."""
+    duration_ms: float | None
+    """Until the answer was known; None: it is not known yet."""
+
+    def __str__(self) -> str:
+        named = [("client_id", self.client_id), ("group", self.group)]
+        named += [("transactional_id", self.transactional_id), ("topics", ",".join(self.topics))]
+        shown = "".join(f" {name}={value}" for name, value in named if value)
+        took = "-" if self.duration_ms is None else f"{self.duration_ms:.1f}"
+        end = f" error={self.error}" if self.error else ""
+        end += f" faults={','.join(self.faults)}" if self.faults else ""
+        return f"{self.api} v{self.version}{shown} broker={self.broker} ms={took}{end}"
+
+
+class Journal:
+    """What clients have asked; without the requests of the fixture and of brokers."""
+
+    def __init__(self, admins: Iterable[AdminClient]) -> None:
+        """`admins`: of the processes that run; usually there is only one."""
+        self._admins = admins
+
+    def requests(
+        self, *, api: str | None = None, client_id: str | None = None, limit: int = 1000
+    ) -> list[Request]:
+        """The last requests that fit, the oldest first; texts may have wildcards."""
+        found: list[Any] = []
+        for admin in self._admins:
+            answer = admin.get("journal", api=api, client_id=client_id, limit=limit)
+            found += [Request(**each) for each in answer["requests"]]
+        found.sort(key=lambda request: (request.at_ms, request.number))
+        return found[-limit:]
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        for admin in self._admins:
+            admin.delete("journal")

@@ -1,0 +1,244 @@
+"""What real clients do when requests fail by rule."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import TopicPartition as PythonTopicPartition
+
+from odradek.testing import Broker
+from tests.support.connections import RawConnection
+from tests.support.messages import fetch_request, records_in
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 30
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Broker]:
+    with Broker(in_process=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(server: Broker) -> Iterator[Broker]:
+    """The broker without topics, rules and journal; every rule of a test must act."""
+    server.reset()
+    server.journal.clear()
+    yield server
+    unused = server.faults.unused()
+    server.faults.clear()
+    assert unused == []
+
+
+def produced(broker: Broker, count: int = COUNT, **config: Any) -> list[KafkaError | None]:
+    """Let librdkafka write numbers to `t`; returns what became of each."""
+    producer = Producer(
+        {**broker.client_config("confluent"), "linger.ms": 0, "retry.backoff.ms": 10, **config}
+    )
+    results: list[KafkaError | None] = []
+    for number in range(count):
+        producer.produce("t", b"%d" % number, on_delivery=lambda error, _: results.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    return results
+
+
+def values(broker: Broker) -> list[bytes]:
+    """All that is in `t`."""
+    with RawConnection(broker.host, broker.port) as connection:
+        found: list[bytes] = []
+        while True:
+            request = fetch_request("t", len(found))
+            answer = connection.exchange(request, 12, client_id="odradek.testing")
+            records = records_in(answer.responses[0].partitions[0].records)
+            if not records:
+                return found
+            found += [value for _, value in records]
+
+
+def numbers(count: int = COUNT) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def asked(broker: Broker, api: str) -> list[str | None]:
+    """The errors of all requests of an API."""
+    return [request.error for request in broker.journal.requests(api=api)]
+
+
+# Producers.
+
+
+def test_librdkafka_tries_again_after_a_new_leader(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", topic="t", times=2, error="NOT_LEADER_OR_FOLLOWER")
+    assert produced(broker, 1) == [None]
+    assert values(broker) == [b"0"]
+    assert fault.hits == 2
+    assert asked(broker, "Produce") == ["NOT_LEADER_OR_FOLLOWER"] * 2 + [None]
+
+
+def test_kafka_python_tries_again_after_a_new_leader(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", topic="t", times=2, error="NOT_LEADER_OR_FOLLOWER")
+    config = broker.client_config("kafka-python")
+    with contextlib.closing(KafkaProducer(**config, retries=10, retry_backoff_ms=10)) as producer:
+        assert producer.send("t", b"0").get(TIMEOUT_S).offset == 0
+    assert fault.hits == 2
+
+
+def test_a_lost_answer_makes_a_duplicate_unless_the_producer_is_idempotent(broker: Broker) -> None:
+    for is_idempotent in (False, True):
+        fault = broker.faults.add(api="Produce", topic="t", times=1, drop_response=True)
+        assert produced(broker, 1, **{"enable.idempotence": is_idempotent}) == [None]
+        assert values(broker) == [b"0"] * 2 if not is_idempotent else [b"0"] * 3
+        assert fault.hits == 1
+
+
+def test_a_refused_first_batch_of_an_idempotent_producer_loses_nothing(broker: Broker) -> None:
+    """Further batches are on their way: they must not take its place."""
+    broker.faults.add(api="Produce", topic="t", times=1, error="NOT_LEADER_OR_FOLLOWER")
+    config = {"enable.idempotence": True, "batch.num.messages": 1}
+    assert produced(broker, **config) == [None] * COUNT
+    assert values(broker) == numbers()
+
+
+@pytest.mark.parametrize("effect", [{"drop_response": True}, {"half_response": True}])
+def test_an_idempotent_producer_survives_lost_answers(
+    broker: Broker, effect: dict[str, bool]
+) -> None:
+    fault = broker.faults.add(api="Produce", topic="t", every=5, times=3, **effect)  # type: ignore[arg-type]
+    config = {"enable.idempotence": True, "batch.num.messages": 1}
+    assert produced(broker, **config) == [None] * COUNT
+    assert values(broker) == numbers()
+    assert fault.hits == 3
+
+
+def test_records_that_may_not_be_sent_again_fail(broker: Broker) -> None:
+    broker.faults.add(api="Produce", error="MESSAGE_TOO_LARGE", times=1)
+    [error] = produced(broker, 1)
+    assert error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+def test_a_throttled_producer_is_told(broker: Broker) -> None:
+    broker.faults.add(api="Produce", throttle_ms=30, times=1)
+    told: list[int] = []
+    config = {"throttle_cb": lambda event: told.append(round(1000 * event.throttle_time))}
+    assert produced(broker, 1, **config) == [None]
+    assert told == [30]
+
+
+def test_a_fenced_producer(broker: Broker) -> None:
+    broker.faults.add(api="EndTxn", transactional_id="x", error="INVALID_PRODUCER_EPOCH", times=1)
+    config = {**broker.client_config("confluent"), "transactional.id": "x"}
+    producer = Producer(config)
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce("t", b"0")
+    with pytest.raises(KafkaException) as fenced:
+        producer.commit_transaction(TIMEOUT_S)
+    error = fenced.value.args[0]
+    assert error.code() == KafkaError._FENCED
+    assert error.fatal()
+
+
+def test_a_transaction_whose_coordinator_moves(broker: Broker) -> None:
+    for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn"):
+        broker.faults.add(api=api, transactional_id="x", error="NOT_COORDINATOR", times=1)
+    producer = Producer({**broker.client_config("confluent"), "transactional.id": "x"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce("t", b"0")
+    producer.commit_transaction(TIMEOUT_S)
+    assert len(asked(broker, "FindCoordinator")) >= 2
+
+
+# Consumers.
+
+
+def consumed(consumer: Consumer, count: int = COUNT) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < count:
+        message = consumer.poll(TIMEOUT_S)
+        assert message is not None, f"only {found} came"
+        assert message.error() is None, message.error()
+        found.append(message.value())
+    return found
+
+
+def reader(broker: Broker, **more: Any) -> Consumer:
+    config = {"group.id": "g", "auto.offset.reset": "earliest", "fetch.error.backoff.ms": 10}
+    return Consumer(
+        {**broker.client_config("confluent"), **config, "reconnect.backoff.ms": 10, **more}
+    )
+
+
+def test_a_consumer_survives_half_a_response(broker: Broker) -> None:
+    assert produced(broker) == [None] * COUNT
+    broker.faults.add(api="Fetch", topic="t", half_response=True, times=1)
+    broker.faults.add(api="Fetch", topic="t", error="NOT_LEADER_OR_FOLLOWER", times=1)
+    with contextlib.closing(reader(broker)) as consumer:
+        consumer.assign([TopicPartition("t", 0, 0)])
+        assert consumed(consumer) == numbers()
+
+
+def test_kafka_python_survives_half_a_response(broker: Broker) -> None:
+    assert produced(broker) == [None] * COUNT
+    broker.faults.add(api="Fetch", topic="t", half_response=True, times=1)
+    broker.faults.add(api="Fetch", topic="t", error="NOT_LEADER_OR_FOLLOWER", times=1)
+    config = broker.client_config("kafka-python")
+    consumer = KafkaConsumer(
+        **config, auto_offset_reset="earliest", retry_backoff_ms=10, reconnect_backoff_ms=10
+    )
+    with contextlib.closing(consumer):
+        consumer.assign([PythonTopicPartition("t", 0)])
+        assert [next(consumer).value for _ in range(COUNT)] == numbers()
+
+
+def test_a_member_whose_coordinator_moves(broker: Broker) -> None:
+    assert produced(broker) == [None] * COUNT
+    broker.faults.add(api="JoinGroup", group="g", error="NOT_COORDINATOR", times=1)
+    with contextlib.closing(reader(broker)) as consumer:
+        consumer.subscribe(["t"])
+        assert consumed(consumer) == numbers()
+    assert asked(broker, "JoinGroup")[0] == "NOT_COORDINATOR"
+    after = broker.journal.requests(api="JoinGroup")[0].number
+    assert any(each.number > after for each in broker.journal.requests(api="FindCoordinator"))
+
+
+def test_kafka_python_commits_although_its_coordinator_moves(broker: Broker) -> None:
+    assert produced(broker) == [None] * COUNT
+    broker.faults.add(api="OffsetCommit", group="p", error="NOT_COORDINATOR", times=1)
+    config = broker.client_config("kafka-python")
+    consumer = KafkaConsumer(
+        "t", **config, group_id="p", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    with contextlib.closing(consumer):
+        assert [next(consumer).value for _ in range(COUNT)] == numbers()
+        consumer.commit()
+    assert asked(broker, "OffsetCommit") == ["NOT_COORDINATOR", None]
+
+
+def test_a_member_joins_again_for_a_rebalance(broker: Broker) -> None:
+    assert produced(broker) == [None] * COUNT
+    broker.faults.add(api="Heartbeat", group="h", error="REBALANCE_IN_PROGRESS", times=1)
+    config = {"group.id": "h", "heartbeat.interval.ms": 50}
+    with contextlib.closing(reader(broker, **config)) as consumer:
+        consumer.subscribe(["t"])
+        assert consumed(consumer) == numbers()
+
+        def has_joined_again() -> bool:
+            consumer.poll(0.01)
+            joins = [each.error for each in broker.journal.requests(api="SyncGroup")]
+            return joins.count(None) >= 2
+
+        until(has_joined_again)
