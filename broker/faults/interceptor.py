@@ -30,12 +30,13 @@ from ..handlers.partly import completed
 from ..journal.journal import Journal
 from ..net.call import Call, CloseConnection
 from ..quotas import Usage
-from .answer_fields import set_fields
+from .answer_fields import check_fields, set_fields
 from .answers import add_errors, put_errors, refused_whole
 from .faults import Faults
 from .matching import Plan, Refusal, Seen, selects
 from .notes import Notes
 from .places import WHOLE
+from .rule import Rule
 from .seen import FIXTURE_CLIENT_ID, see, topic_names
 from .targets import Target, base_of, path_of, walk, without
 
@@ -207,15 +208,24 @@ class _Carrying:
             if each.place is WHOLE:
                 _replace(response, self._refused_whole(each))
         for rule, _ in self._plan.answers:
-            assert rule.answer is not None
             set_fields(
                 response,
                 self._version,
-                rule.answer,
+                self._fields(rule, response),
                 lambda target, rule=rule: selects(rule, target),  # type: ignore[misc]
                 self._base,
                 topic_names(self._node),
             )
+
+    def _fields(self, rule: Rule, response: Message) -> Mapping[str, Any]:
+        """Raises: ValueError: a function of the test is wrong."""
+        if rule.function is None:
+            return rule.answer or {}
+        fields = rule.function(self._request, response)
+        problem = check_fields(self._api, fields) if fields else None
+        if problem is not None:
+            raise ValueError(f"the answer function of a rule: {problem}")
+        return fields
 
     # Waiting, and the end of the connection.
 

@@ -164,7 +164,7 @@ def _add(plan: Plan, fault: Fault, seen: Seen, matched: frozenset[Target]) -> fr
         refusal = Refusal(rule, rule.error, place, matched)
         (plan.applied if rule.applied else plan.refusals).append(refusal)
         is_whole = is_whole or place is WHOLE
-    if rule.answer is not None:
+    if rule.has_answer:
         plan.answers.append((rule, matched))
     if rule.ends:
         plan.ending = fault

@@ -13,6 +13,7 @@ from odradek.protocol.errors import ErrorCode
 
 from ..handlers import APIS, Api, Need
 from .answer_fields import check_fields
+from .functions import AnswerFunction, registered
 from .targets import Kind, kinds_of
 
 NAMING: Final = {
@@ -67,6 +68,8 @@ class Rule:
     drop_response: bool = False
     half_response: bool = False
     answer: Mapping[str, Any] | None = None
+    function: AnswerFunction | None = None
+    """Computes `answer`."""
 
     def __post_init__(self) -> None:
         self._check_effect()
@@ -90,7 +93,12 @@ class Rule:
     @property
     def has_outcome(self) -> bool:
         """Whether it decides what becomes of a request, and does not only delay or throttle it."""
-        return self.ends or self.error is not None or self.answer is not None
+        return self.ends or self.error is not None or self.has_answer
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it sets fields of responses."""
+        return self.answer is not None or self.function is not None
 
     def given(self) -> dict[str, Any]:
         """What its author gave, by the names of the admin API."""
@@ -101,6 +109,8 @@ class Rule:
                 shown[field.name.removesuffix("_s")] = value
         if self.error is not None:
             shown["error"] = self.error.name
+        if self.function is not None:
+            shown["function"] = repr(self.function)
         return shown
 
     def _check_effect(self) -> None:
@@ -149,9 +159,18 @@ class Rule:
             raise BadRule(f"answer: {problem}")
 
 
-def make_rule(*, api: str | int | None, error: str | int | None, **more: Any) -> Rule:
+def make_rule(
+    *,
+    api: str | int | None,
+    error: str | int | None,
+    answer: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Rule:
     """A rule whose API and error are given by name or number.  Raises: BadRule."""
+    function = None if answer is None else registered(answer)
     return Rule(
+        answer=answer if function is None else None,
+        function=function,
         api=None if api is None else api_named(api).name,
         error=None if error is None else error_named(error),
         **more,

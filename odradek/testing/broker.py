@@ -332,7 +332,7 @@ class Broker:
     @property
     def faults(self) -> Faults:
         """The rules by which requests fail, wait or lose their answer."""
-        return Faults(self._admins)
+        return Faults(self._admins, in_process=self._in_process)
 
     @property
     def journal(self) -> Journal:

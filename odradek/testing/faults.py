@@ -5,7 +5,7 @@ fault = broker.faults.add(api="Produce", topic="orders", times=2, error="NOT_LEA
 assert fault.hits == 2
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
@@ -39,7 +39,7 @@ class Rule(TypedDict, total=False):
     close: bool
     drop_response: bool
     half_response: bool
-    answer: Mapping[str, Any]
+    answer: Mapping[str, Any] | Callable[[Any, Any], Mapping[str, Any]]
 
 
 class Fault:
@@ -91,22 +91,36 @@ def _closeness(shown: Any) -> tuple[int, bool]:
 class Faults:
     """The rules of the brokers under test."""
 
-    def __init__(self, admins: Iterable[AdminClient]) -> None:
+    def __init__(self, admins: Iterable[AdminClient], *, in_process: bool) -> None:
         """`admins`: of the processes that run; usually there is only one."""
         self._admins = admins
+        self._in_process = in_process
 
     def add(self, api: str | int | None = None, **rule: Unpack[Rule]) -> Fault:
         """Put a rule in force, after those that there are.
 
-        docs/faults.md explains the fields.  Raises: ValueError for a rule that makes no sense.
+        docs/faults.md explains the fields. Raises: ValueError for a rule that makes no sense.
         """
-        if callable(rule.get("answer")):
-            raise ValueError("answer: a function can only be given to brokers in this process")
-        given: dict[str, Any] = {"api": api, **rule}
+        answer = rule.get("answer")
+        if answer is None or isinstance(answer, Mapping):
+            return self._add({"api": api, **rule})
+        if not self._in_process:
+            raise ValueError(
+                "answer: a function can only be given to a broker with in_process=True"
+            )
+        from odradek.broker.faults.functions import forget, register
+
+        name = register(answer)
+        try:
+            return self._add({"api": api, **rule, "answer": name})
+        finally:
+            forget(name)
+
+    def _add(self, rule: dict[str, Any]) -> Fault:
         for name in ("delay", "jitter"):
-            if isinstance(given.get(name), timedelta):
-                given[name] = seconds_of(given[name])
-        fields = {name: value for name, value in given.items() if value is not None}
+            if isinstance(rule.get(name), timedelta):
+                rule[name] = seconds_of(rule[name])
+        fields = {name: value for name, value in rule.items() if value is not None}
         return Fault([(admin, admin.post("faults", **fields)["id"]) for admin in self._admins])
 
     def all(self) -> list[Fault]:

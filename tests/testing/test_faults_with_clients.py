@@ -129,6 +129,16 @@ def test_records_that_may_not_be_sent_again_fail(broker: Broker) -> None:
     assert error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
+def test_an_answer_that_a_function_computes(broker: Broker) -> None:
+    def elsewhere(request: Any, response: Any) -> dict[str, int]:
+        return {"base_offset": 100 + len(request.topic_data)}
+
+    fault = broker.faults.add(api="Produce", answer=elsewhere, times=1)
+    with contextlib.closing(KafkaProducer(**broker.client_config("kafka-python"))) as producer:
+        assert producer.send("t", b"0").get(TIMEOUT_S).offset == 101
+    assert fault.hits == 1
+
+
 def test_a_throttled_producer_is_told(broker: Broker) -> None:
     broker.faults.add(api="Produce", throttle_ms=30, times=1)
     told: list[int] = []
