@@ -27,7 +27,7 @@ PAUSE_S: Final = 0.02
 """Of the good client; the one that measures it idle has the same."""
 COORDINATOR_TASKS: Final = 8
 """What the topics of the coordinators may add."""
-IN_TEST: Final = 50_000
+IN_TEST: Final = 20_000
 IN_TEST_TLS: Final = 500
 IN_TEST_SASL: Final = 1_000
 IN_SOAK: Final = 1_000_000

@@ -408,7 +408,7 @@ def follow_mutated_answers(directory: Path, seed: int) -> None:
     simulate(main, seed)
 
 
-@pytest.mark.parametrize("seed", seeds(10, 300))
+@pytest.mark.parametrize("seed", seeds(10, 100))
 def test_mutated_answers(tmp_path: Path, seed: int) -> None:
     follow_mutated_answers(tmp_path, seed)
 

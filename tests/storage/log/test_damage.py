@@ -71,7 +71,7 @@ def damage_side_files(specimen: Specimen, suffix: str, rounds: range) -> None:
 
 @pytest.mark.parametrize("suffix", SIDE_FILES)
 def test_damaged_side_files_change_no_answer(specimen: Specimen, suffix: str) -> None:
-    damage_side_files(specimen, suffix, seeds(2, 100))
+    damage_side_files(specimen, suffix, seeds(2, 50))
 
 
 @pytest.mark.soak
