@@ -80,8 +80,8 @@ def _coordinate_on_after_another_leads(patches: ExitStack) -> None:
 def _answer_commits_before_they_are_committed(patches: ExitStack) -> None:
     """An offset commit is acknowledged with the append."""
 
-    def append(self: Any, records: Any, then: Any, appended: Any) -> None:
-        before(self, records, nothing, appended)
+    def append(self: Any, records: Any, then: Any, *more: Any) -> None:
+        before(self, records, nothing, *more)
         then(ErrorCode.NONE)
 
     before = put(patches, CoordinatorLog, "append", append)
