@@ -21,7 +21,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from .config import Config, ConfigError
 from .peers.security import load_context, load_securities
-from .runtime import Offload
+from .runtime import Runtime
 from .settings.declaration import Value
 
 if TYPE_CHECKING:
@@ -49,21 +49,21 @@ class _Loaded(NamedTuple):
 class Certificates:
     """What new connections need, by listeners."""
 
-    def __init__(self, config: Config, random_bits: Callable[[int], int], offload: Offload) -> None:
+    def __init__(self, config: Config, runtime: Runtime) -> None:
         """Load the stores of all listeners, and this broker's credentials for others.
 
-        Nothing is served yet, so this is done at once; `offload` reads them later.
+        Nothing is served yet, so this is done at once; later they are read by a thread.
 
-        `random_bits(n)` returns a number of n bits that nobody can guess.  Raises: ConfigError.
+        Raises: ConfigError.
         """
-        self._offload = offload
+        self._offload = runtime.offload
         self._reading: asyncio.Future[Any] | None = None
         self._loaded: dict[str, _Loaded] = {}
         for endpoint in config.listener_endpoints:
             if config.listener_tls(endpoint.name) is not None:
                 self._loaded[endpoint.name] = _load(config, endpoint.name)
         served = {name: loaded.tls for name, loaded in self._loaded.items()}
-        self.securities = load_securities(config, served, random_bits)
+        self.securities = load_securities(config, served, runtime)
 
     def __contains__(self, listener_name: str) -> bool:
         return listener_name in self._loaded

@@ -254,7 +254,7 @@ class Broker:
         self.broker_id = await settle_broker_id(self.config, owner, session)
         await load_broker_configs(self.config, session, self.broker_id, runtime.random_bytes)
         # Before the logs, whose recovery may take long.
-        self._certificates = Certificates(self.config, runtime.random_bits, runtime.offload)
+        self._certificates = Certificates(self.config, runtime)
         cluster_id = await agree_on_cluster_id(
             session,
             None if owner is None else owner.cluster_id,

@@ -32,18 +32,19 @@ async def log_in(
     if chosen.error_code:
         offered = ", ".join(chosen.mechanisms)
         raise PeerFailed(f"does not let brokers log in by {mechanism}, it offers {offered}")
-    machine = credentials.begin()
-    token, lasts_ms = machine.first(), 0
-    while not machine.is_complete:
-        answer = await ask(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)
-        assert isinstance(answer, SaslAuthenticateResponse)
-        if answer.error_code:
-            raise PeerFailed(
-                f"refuses the login of this broker as {credentials.user!r}: {answer.error_message}"
-            )
-        lasts_ms = answer.session_lifetime_ms
-        try:
+    machine, lasts_ms = credentials.begin(), 0
+    try:
+        token = machine.first()
+        while not machine.is_complete:
+            answer = await ask(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)
+            assert isinstance(answer, SaslAuthenticateResponse)
+            if answer.error_code:
+                raise PeerFailed(
+                    f"refuses the login of this broker as {credentials.user!r}: "
+                    f"{answer.error_message}"
+                )
+            lasts_ms = answer.session_lifetime_ms
             token = machine.step(bytes(answer.auth_bytes))
-        except ServerRefused as refused:
-            raise PeerFailed(str(refused)) from None
+    except ServerRefused as refused:
+        raise PeerFailed(str(refused)) from None
     return RENEW_AFTER * lasts_ms / 1000 if lasts_ms > 0 else None

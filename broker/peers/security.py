@@ -5,10 +5,11 @@ that listener's certificate, trusts that listener's truststore, and logs in by i
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..config import Config
+from ..runtime import Runtime
 from ..settings.private import MECHANISM
 
 if TYPE_CHECKING:
@@ -51,19 +52,17 @@ Securities = Mapping[str, Security]
 """By the names of the listeners between brokers."""
 
 
-def load_securities(
-    config: Config, served: "Mapping[str, Tls]", random_bits: Callable[[int], int]
-) -> Securities:
+def load_securities(config: Config, served: "Mapping[str, Tls]", runtime: Runtime) -> Securities:
     """Load stores and credentials for the listeners between brokers.  Raises: ConfigError.
 
     `served` has the TLS of this broker's own listeners: it must trust itself, or the brokers could
-    not speak with each other.  `random_bits(n)` returns a number of n bits that nobody can guess.
+    not speak with each other.
     """
     return {
         name: Security(
             config.security_protocols.get(name, PLAINTEXT),
             load_context(config, name, served[name]) if name in served else None,
-            _credentials(config, name, random_bits),
+            _credentials(config, name, runtime),
         )
         for name in sorted(config.broker_listeners.names)
     }
@@ -81,9 +80,7 @@ def load_context(config: Config, listener_name: str, served: "Tls") -> "SSLConte
     return context
 
 
-def _credentials(
-    config: Config, listener_name: str, random_bits: Callable[[int], int]
-) -> "Credentials | None":
+def _credentials(config: Config, listener_name: str, runtime: Runtime) -> "Credentials | None":
     given = config.listener_sasl(listener_name)
     if given is None:
         return None
@@ -95,7 +92,7 @@ def _credentials(
         return None
     from ..sasl.broker_credentials import make_credentials
 
-    return make_credentials(given, mechanism, random_bits)
+    return make_credentials(given, mechanism, runtime)
 
 
 def _has_others(config: Config) -> bool:

@@ -9,28 +9,30 @@ from typing import Final
 
 from odradek.jaas import MODULE_OF
 
+from ..runtime import Runtime
 from ..settings.declaration import ConfigError
 from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
-from . import plain, scram
+from . import oauthbearer
 from .client import Credentials, ServerRefused
 from .client_mechanisms import logins_of
 from .known_users import NONCE_BITS, random_text
 from .mechanism import LoginRefused, ServerMechanism
-from .offers import ENABLED, JAAS, login_options
+from .offers import BUILT, ENABLED, JAAS, login_options
 
-BUILT: Final = (plain.NAME, *scram.MECHANISMS)
 _TOKEN: Final = "tokenauth"
 
 
-def make_credentials(
-    given: ListenerSasl, mechanism: str, random_bits: Callable[[int], int]
-) -> Credentials:
+def make_credentials(given: ListenerSasl, mechanism: str, runtime: Runtime) -> Credentials:
     """The credentials for the listener, by `sasl.mechanism.inter.broker.protocol`.
 
-    `random_bits(n)` returns a number of n bits that nobody can guess.  Raises: ConfigError.
+    Raises: ConfigError.
     """
     _check_mechanism(given, mechanism)
     options = login_options(mechanism, given) or {}
+    if mechanism == oauthbearer.NAME:
+        from .token_login import token_credentials
+
+        return token_credentials(given, options, runtime.clock.wall_ms)
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         listener = f"listener.name.{given.listener_name.lower()}.{mechanism.lower()}"
@@ -44,6 +46,7 @@ def make_credentials(
             f"{given.name_of(JAAS, mechanism)} has {_TOKEN}=true, but delegation tokens are not "
             "built"
         )
+    random_bits = runtime.random_bits
     begin = logins_of(mechanism, user, password, lambda: random_text(random_bits(NONCE_BITS)))
     return Credentials(mechanism, user, begin)
 
@@ -69,8 +72,8 @@ def check_credentials(
     `begin` begins a login at this broker.  Raises: ConfigError.
     """
     client, server = credentials.begin(), begin()
-    token = client.first()
     try:
+        token = client.first()
         while not client.is_complete:
             token = client.step(server.step(token))
     except (LoginRefused, ServerRefused) as error:

@@ -17,7 +17,7 @@ class ClientMechanism(Protocol):
     is_complete: bool
 
     def first(self) -> bytes:
-        """The first token."""
+        """The first token.  Raises: ServerRefused."""
         ...
 
     def step(self, answer: bytes) -> bytes:

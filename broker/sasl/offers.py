@@ -19,6 +19,7 @@ from .scram_server import ScramServer
 ENABLED: Final = "sasl.enabled.mechanisms"
 JAAS: Final = "sasl.jaas.config"
 CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
+LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 BUILT: Final = (plain.NAME, *scram.MECHANISMS, oauthbearer.NAME)
 
 
@@ -32,7 +33,7 @@ def make_offer(given: ListenerSasl, users: ScramUsers, secret: bytes, runtime: R
     mechanisms: dict[str, Callable[[], ServerMechanism]] = {}
     keys = None
     for name in _enabled(given):
-        _check_handler(name, given)
+        _check_handlers(name, given)
         if name == plain.NAME:
             mechanisms[name] = _plain(given)
         elif name == oauthbearer.NAME:
@@ -70,10 +71,11 @@ def _enabled(given: ListenerSasl) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def _check_handler(mechanism: str, given: ListenerSasl) -> None:
-    name = given.name_of(CALLBACK_HANDLER, mechanism)
-    if mechanism != oauthbearer.NAME and name != CALLBACK_HANDLER:
-        raise ConfigError(f"{name} is not allowed: only OAUTHBEARER has such classes")
+def _check_handlers(mechanism: str, given: ListenerSasl) -> None:
+    for handler in (CALLBACK_HANDLER, LOGIN_HANDLER):
+        name = given.name_of(handler, mechanism)
+        if mechanism != oauthbearer.NAME and name != handler:
+            raise ConfigError(f"{name} is not allowed: only OAUTHBEARER has such classes")
 
 
 def _scram(

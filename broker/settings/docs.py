@@ -129,7 +129,21 @@ in again before. As in Kafka, there are two ways to check tokens:
   Its options are Kafka's: `unsecuredValidatorPrincipalClaimName`, `…ScopeClaimName`,
   `…RequiredScope` and `…AllowableClockSkewMs`.
 
-Each of these settings, but for the last, can have the prefix
+Brokers log in to each other by OAUTHBEARER in one of two ways:
+
+- A token in a file, which the broker reads for each login, and something else renews:
+
+      sasl.mechanism.inter.broker.protocol=OAUTHBEARER
+      listener.name.<listener>.oauthbearer.sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler
+      listener.name.<listener>.oauthbearer.sasl.oauthbearer.token.endpoint.url=file:///run/secrets/token
+      org.apache.kafka.sasl.oauthbearer.allowed.urls=https://provider.example/keys,file:///run/secrets/token
+
+- Unsecured tokens, in tests: the login module has `unsecuredLoginStringClaim_sub="broker"`, and may
+  have Kafka's other options, `unsecuredLogin…`.
+
+Not built: brokers that get tokens from an identity provider, with a client id and a secret.
+
+Each of these settings, but for the last in the table, can have the prefix
 `listener.name.<listener>.oauthbearer.` in small letters. No admin client can change them.
 """  # noqa: E501
 

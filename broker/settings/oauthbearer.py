@@ -65,6 +65,14 @@ class OAuthBearerSettings:
         "sub",
         "The claim with the user, who becomes the principal.",
     )
+    sasl_oauthbearer_token_endpoint_url = Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        STRING.or_none,
+        None,
+        "The file with the token by which this broker logs in to others, as `file:///PATH`, if "
+        "`sasl.login.callback.handler.class` is OAuthBearerLoginCallbackHandler. It is read for "
+        "each login.",
+    )
     org_apache_kafka_sasl_oauthbearer_allowed_urls = Setting(
         "org.apache.kafka.sasl.oauthbearer.allowed.urls",
         LIST,

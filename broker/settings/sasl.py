@@ -17,13 +17,19 @@ MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
 MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
 MECHANISM_BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
+LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 _PREFIX: Final = "listener.name."
 _OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
 UNSECURED_HANDLER: Final = (
     f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )
 SIGNED_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler"
-HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
+FILE_LOGIN_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerLoginCallbackHandler"
+_HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
+_LOGIN_HANDLERS: Final = (
+    f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+    FILE_LOGIN_HANDLER,
+)
 
 
 class SaslSettings:
@@ -55,15 +61,23 @@ class SaslSettings:
         None,
         "How the tokens of OAUTHBEARER are checked, by the name of Kafka's class. Unset: as "
         "unsecured tokens.",
-        choices=HANDLERS,
+        choices=_HANDLERS,
+    )
+    sasl_login_callback_handler_class = Setting(
+        LOGIN_HANDLER,
+        CLASS.or_none,
+        None,
+        "Where this broker's own tokens of OAUTHBEARER come from, by the name of Kafka's class: "
+        "a file, or by default the login module, as unsecured ones.",
+        choices=_LOGIN_HANDLERS,
     )
     sasl_mechanism_inter_broker_protocol = Setting(
         MECHANISM_BETWEEN_BROKERS,
         STRING,
         "GSSAPI",
-        "The mechanism by which this broker logs in to others: PLAIN, SCRAM-SHA-256 or "
-        "SCRAM-SHA-512. Kafka's default is refused if the listener between brokers has SASL: "
-        "GSSAPI is not built.",
+        "The mechanism by which this broker logs in to others: PLAIN, SCRAM-SHA-256, "
+        "SCRAM-SHA-512 or OAUTHBEARER. Kafka's default is refused if the listener between brokers "
+        "has SASL: GSSAPI is not built.",
     )
     connections_max_reauth_ms = Setting(
         MAX_REAUTH_MS,
@@ -97,7 +111,7 @@ class SaslSettings:
 _TOKEN_SETTINGS: Final = declared_in(OAuthBearerSettings)
 SASL_SETTINGS: Final[dict[str, Setting[Value]]] = declared_in(SaslSettings) | _TOKEN_SETTINGS
 _LISTENER_S: Final = (ENABLED, MAX_REAUTH_MS, MAX_RECEIVE_SIZE)
-_MECHANISM_S: Final = (JAAS, MAX_REAUTH_MS, CALLBACK_HANDLER)
+_MECHANISM_S: Final = (JAAS, MAX_REAUTH_MS, CALLBACK_HANDLER, LOGIN_HANDLER)
 _OF_TOKENS: Final = tuple(name for name in _TOKEN_SETTINGS if name.startswith("sasl."))
 
 

@@ -53,8 +53,6 @@ SASL: Final[tuple[Setting[Value], ...]] = (
         "A Java class that answers for the broker's own logins."),
     Setting("sasl.login.class", CLASS.or_none, None,
         "A Java class that performs the broker's own logins."),
-    Setting("sasl.login.callback.handler.class", CLASS.or_none, None,
-        "A Java class that gives the secrets for that."),
     Setting("sasl.login.connect.timeout.ms", INT.or_none, None,
         "How long to wait for a connection to an identity provider."),
     Setting("sasl.login.read.timeout.ms", INT.or_none, None,
@@ -83,8 +81,6 @@ SASL: Final[tuple[Setting[Value], ...]] = (
         "Random part of the time to a renewal."),
     Setting("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8,
         "Renew a ticket after this part of its time."),
-    Setting("sasl.oauthbearer.token.endpoint.url", STRING.or_none, None,
-        "Where the broker gets tokens for its own logins."),
 )
 
 SECURITY: Final = AUTHORIZATION + SSL + SASL

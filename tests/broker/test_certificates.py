@@ -5,13 +5,14 @@ import json
 import ssl
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from odradek.broker import certificates as loading
 from odradek.broker.config import Config
-from odradek.broker.runtime import unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.broker.server import StartupError
 from odradek.broker.settings.password_encoder import PasswordEncoder
 from odradek.protocol.errors import ErrorCode, Refused
@@ -326,7 +327,8 @@ def test_connections_to_other_brokers_use_the_new_ones(
     config = Config(settings)
 
     async def main() -> None:
-        loaded = loading.Certificates(config, unguessable_bits, asyncio.to_thread)
+        runtime = replace(Runtime.system(), offload=asyncio.to_thread)
+        loaded = loading.Certificates(config, runtime)
         first = loaded.securities["SSL"].context
         config.change(own={KEYSTORE: str(successor.store)})
         await loaded.renew(config, rereads=False)

@@ -1,23 +1,28 @@
 """Our side of a login between brokers, at Apache Kafka's broker and at ours."""
 
 import asyncio
+import time
 from collections.abc import Iterator
-from secrets import randbits
+from pathlib import Path
 
 import pytest
 
 from odradek.broker.config import Config
 from odradek.broker.peers.peer import Peer, PeerFailed
 from odradek.broker.peers.security import Security
+from odradek.broker.runtime import Runtime
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.broker_credentials import make_credentials
 from odradek.broker.sasl.client import Credentials
+from odradek.broker.sasl.token_login import file_credentials, unsecured_credentials
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.k51_alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     ScramCredentialUpsertion,
 )
+from tests.support.tokens import signed
+from tests.wire import oauthbearer_talk
 from tests.wire.sasl_talk import (
     ITERATIONS,
     LASTS_MS,
@@ -86,11 +91,15 @@ def credentials_of(mechanism: str, password: str) -> Credentials:
     )
     given = config.listener_sasl("SASL_PLAINTEXT")
     assert given is not None
-    return make_credentials(given, mechanism, randbits)
+    return make_credentials(given, mechanism, Runtime.system())
 
 
 def peer_of(server: Server, listener: str, mechanism: str, password: str) -> Peer:
-    security = Security("SASL_PLAINTEXT", None, credentials_of(mechanism, password))
+    return peer_with(server, listener, credentials_of(mechanism, password))
+
+
+def peer_with(server: Server, listener: str, credentials: Credentials) -> Peer:
+    security = Security("SASL_PLAINTEXT", None, credentials)
     return Peer(
         HOST,
         port_of(server, listener),
@@ -133,5 +142,42 @@ def test_a_login_is_renewed_on_its_connection(server: Server) -> None:
             await asyncio.sleep(0.05)
         assert peer._connection is connection
         peer.close()
+
+    asyncio.run(test())
+
+
+@pytest.fixture(
+    scope="module", params=["odradek", pytest.param("kafka-3.9", marks=pytest.mark.java)]
+)
+def token_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    directory = tmp_path_factory.mktemp("tokens")
+    made = oauthbearer_talk.make_oauthbearer_server(
+        request.param, directory, oauthbearer_talk.SETTINGS
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def test_the_token_decides(token_server: Server, tmp_path: Path) -> None:
+    async def test() -> None:
+        unsecured = {"unsecuredLoginStringClaim_sub": "alice"}
+        file, now_s = tmp_path / "token", int(time.time())
+        claims = {"sub": "alice", "iat": now_s, "exp": now_s + 60, "iss": "https://issuer.test"}
+        file.write_text(signed({**claims, "aud": "kafka"}))
+        from_file = file_credentials(str(file))
+        of_module = unsecured_credentials(unsecured, Runtime.system().clock.wall_ms)
+        for listener, credentials in (("LOGIN", of_module), ("SIGNED", from_file)):
+            peer = peer_with(token_server, listener, credentials)
+            await is_heard(peer)
+            peer.close()
+        file.write_text(signed({**claims, "aud": "x"}))
+        refused = peer_with(token_server, "SIGNED", from_file)
+        with pytest.raises(PeerFailed, match=r"refuses the login of this broker as 'alice': .*inv"):
+            await is_heard(refused)
 
     asyncio.run(test())

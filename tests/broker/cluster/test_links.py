@@ -9,7 +9,7 @@ from odradek.broker.config import Config
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
 from odradek.broker.peers.peer import Peer
 from odradek.broker.peers.security import load_securities
-from odradek.broker.runtime import unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.protocol.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.broker.coordination.asynchronous import asynchronous
 
@@ -27,7 +27,7 @@ from tests.broker.coordination.asynchronous import asynchronous
 def test_a_broker_that_listens_elsewhere(endpoint: Endpoint, reason: str) -> None:
     unasked: Any = None
     config = Config({})
-    links = BrokerLinks(1, config, unasked, load_securities(config, {}, unguessable_bits))
+    links = BrokerLinks(1, config, unasked, load_securities(config, {}, Runtime.system()))
 
     @asynchronous
     async def test() -> None:

@@ -13,7 +13,7 @@ from odradek.broker.member.beside_kafka import is_kafka
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
-from odradek.broker.runtime import unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.broker.server import StartupError
 from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.k30_create_acls import AclCreation, CreateAclsRequest
@@ -59,7 +59,7 @@ async def test_a_broker_of_ours_is_not_taken_for_one(broker: RunningBroker) -> N
     metadata = MetadataCache("cluster")
     other = BrokerInfo(1, None, {"PLAINTEXT": Address(HOST, broker.port)})
     metadata.update_brokers(1, [other])
-    peers = Peers(broker.config, metadata, load_securities(broker.config, {}, unguessable_bits))
+    peers = Peers(broker.config, metadata, load_securities(broker.config, {}, Runtime.system()))
     assert not await is_kafka(peers, 1, 0)
 
 

@@ -8,7 +8,7 @@ from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.controller_client import ControllerClient
 from odradek.broker.peers.security import load_securities
-from odradek.broker.runtime import unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.protocol.framing import encode_response, read_request_start
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.schema import Message
@@ -84,7 +84,7 @@ class Cluster:
         self.self_asked = 0
         self._answer_self = answer_self
         self.client = ControllerClient(
-            Peers(self.config, self.metadata, load_securities(self.config, {}, unguessable_bits)),
+            Peers(self.config, self.metadata, load_securities(self.config, {}, Runtime.system())),
             self.metadata,
             broker_id=OWN_ID,
             ask_self=self._ask_self,

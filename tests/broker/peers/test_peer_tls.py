@@ -11,7 +11,7 @@ import pytest
 from odradek.broker.config import Config, ConfigError
 from odradek.broker.peers.peer import Peer, PeerFailed, Setup
 from odradek.broker.peers.security import Security, load_securities
-from odradek.broker.runtime import unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.broker.tls.client import make_client_context
 from odradek.broker.tls.context import make_tls
 from odradek.protocol.messages.k01_fetch import FetchResponse
@@ -212,7 +212,7 @@ def load(settings: dict[str, str]) -> None:
     config = Config({"zookeeper.connect": "zk:2181", **settings})
     given = config.listener_tls("SSL")
     assert given is not None
-    load_securities(config, {"SSL": make_tls(given)}, unguessable_bits)
+    load_securities(config, {"SSL": make_tls(given)}, Runtime.system())
 
 
 def test_stores_that_fit(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
@@ -271,7 +271,7 @@ def test_each_listener_has_its_own_stores(certificates: Certificates) -> None:
     config = Config(settings)
     given = config.listener_tls("IN")
     assert given is not None
-    securities = load_securities(config, {"IN": make_tls(given)}, unguessable_bits)
+    securities = load_securities(config, {"IN": make_tls(given)}, Runtime.system())
     assert {name: each.protocol for name, each in securities.items()} == {
         "PLAINTEXT": "PLAINTEXT",
         "IN": "SSL",

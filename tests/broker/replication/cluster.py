@@ -21,7 +21,7 @@ from odradek.broker.partitions.roles import Roles
 from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
 from odradek.broker.replication.replicator import Replicator
-from odradek.broker.runtime import Runtime, unguessable_bits
+from odradek.broker.runtime import Runtime
 from odradek.broker.sasl.credentials import ScramUsers
 from odradek.broker.tasks import TaskSupervisor
 from odradek.protocol.errors import ErrorCode
@@ -183,7 +183,7 @@ class Replicating:
             scram_users=ScramUsers(),
         )
         local.broker_epoch = BROKER_EPOCH
-        peers = Peers(config, self.metadata, load_securities(config, {}, unguessable_bits))
+        peers = Peers(config, self.metadata, load_securities(config, {}, Runtime.system()))
         self.replicator = Replicator(local, self.tasks, peers, self.controller)
         absent: Any = None
         self.node = Node(

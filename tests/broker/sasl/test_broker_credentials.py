@@ -1,6 +1,6 @@
 """The credentials of brokers for each other, and that wrong ones prevent the start."""
 
-from secrets import randbits
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +9,14 @@ from odradek.broker.peers.security import load_securities
 from odradek.broker.runtime import Runtime
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.broker_credentials import check_credentials
-from odradek.broker.sasl.client import Credentials
+from odradek.broker.sasl.client import Credentials, ServerRefused
 from odradek.broker.sasl.credentials import ScramUsers, encode_credential
 from odradek.broker.sasl.mechanism import ServerMechanism
+from odradek.broker.sasl.oauthbearer import ClientFirst
 from odradek.broker.sasl.offers import make_offer
+from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.jaas import OAUTHBEARER_MODULE
+from tests.support.tokens import unsigned
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -44,7 +48,9 @@ def of_scram(mechanism: str, options: str) -> dict[str, str]:
 
 
 def loaded(settings: dict[str, str]) -> Credentials:
-    credentials = load_securities(Config(settings), {}, randbits)["SASL_PLAINTEXT"].credentials
+    credentials = load_securities(Config(settings), {}, Runtime.system())[
+        "SASL_PLAINTEXT"
+    ].credentials
     assert credentials is not None
     return credentials
 
@@ -118,7 +124,10 @@ BETWEEN = "sasl.mechanism.inter.broker.protocol"
     ("settings", "sentence"),
     [
         (SETTINGS, f"^{BETWEEN}=GSSAPI is not built, and the listener SASL_PLAINTEXT is for"),
-        (SETTINGS | {BETWEEN: "OAUTHBEARER"}, f"^{BETWEEN}=OAUTHBEARER is not built"),
+        (
+            SETTINGS | {BETWEEN: "OAUTHBEARER"},
+            r"OAUTHBEARER must be one of sasl\.enabled\.mechanisms=PLAIN",
+        ),
         (
             SETTINGS | {BETWEEN: "PLAIN", "sasl.enabled.mechanisms": "SCRAM-SHA-256"},
             r"PLAIN must be one of sasl\.enabled\.mechanisms=SCRAM-SHA-256",
@@ -144,5 +153,91 @@ def test_settings_that_are_refused(settings: dict[str, str], sentence: str) -> N
 
 def test_a_broker_that_is_alone_needs_none() -> None:
     alone = {name: value for name, value in SETTINGS.items() if name != "zookeeper.connect"}
-    (security,) = load_securities(Config(alone), {}, randbits).values()
+    (security,) = load_securities(Config(alone), {}, Runtime.system()).values()
     assert security.credentials is None
+
+
+def of_tokens(options: str, **more: str) -> dict[str, str]:
+    prefix = "listener.name.sasl_plaintext.oauthbearer."
+    return {
+        **SETTINGS,
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        BETWEEN: "OAUTHBEARER",
+        prefixed("OAUTHBEARER"): f"{OAUTHBEARER_MODULE} required {options};",
+        **{f"{prefix}{name}": text for name, text in more.items()},
+    }
+
+
+HANDLER = "sasl.login.callback.handler.class"
+URL = "sasl.oauthbearer.token.endpoint.url"
+ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+
+
+def test_unsecured_tokens() -> None:
+    settings = of_tokens("unsecuredLoginStringClaim_sub=broker unsecuredLoginExtension_a=b")
+    assert loaded(settings)[:2] == ("OAUTHBEARER", "broker")
+    check(settings)
+
+
+def test_unsecured_tokens_that_the_brokers_refuse() -> None:
+    options = "unsecuredLoginStringClaim_sub=broker unsecuredValidatorRequiredScope=x"
+    with pytest.raises(ConfigError, match=r"as 'broker' by OAUTHBEARER .*lacks a scope"):
+        check(of_tokens(options))
+
+
+def test_the_token_in_a_file_is_read_for_each_login(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/token"
+    more = {HANDLER: FILE_LOGIN_HANDLER, URL: url, "sasl.oauthbearer.sub.claim.name": "name"}
+    settings = of_tokens("", **more) | {ALLOWED: url}
+    file = tmp_path / "token"
+    file.write_text(unsigned({"name": "broker", "exp": 1}) + "\n")
+    credentials = loaded(settings)
+    assert credentials.user == "broker"
+    client = credentials.begin()
+    file.write_text("another")
+    assert client.first() == ClientFirst("another").encode()
+    file.unlink()
+    with pytest.raises(ServerRefused, match=r"gets no login: the token in .* cannot be read: No"):
+        credentials.begin().first()
+    for text, reason in (
+        (None, "cannot be read: No such file"),
+        ("", "does not have a token"),
+        ("a\nb", "does not have a token"),
+        ("x" * 70_000, "does not have a token"),
+        ("a.b.c", "does not name a user"),
+        (unsigned({"sub": "broker"}), "does not name a user"),
+    ):
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(ConfigError, match=f"{URL}=file://.*{reason}"):
+            loaded(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (of_tokens(""), "unsecuredLoginStringClaim_sub must be the name of a user; or set"),
+        (
+            of_tokens("unsecuredLoginStringClaim_sub=b unsecuredLoginExtension_a='ü'"),
+            "not allowed",
+        ),
+        (
+            of_tokens("unsecuredLoginStringClaim_sub=b unsecuredLoginExtension_auth=x"),
+            "not allowed",
+        ),
+        (of_tokens("username=x"), "username is not an option"),
+        (of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER}), "must be the URL of a file"),
+        (
+            of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: "https://h/"}),
+            "this broker does not get tokens from an identity provider",
+        ),
+        (
+            of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: "file:///token"}),
+            f"file:///token is not allowed: set {ALLOWED}",
+        ),
+        (of_tokens("", **{HANDLER: "com.example.Login"}), "must be one of org"),
+    ],
+)
+def test_tokens_that_are_refused(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        loaded(settings)

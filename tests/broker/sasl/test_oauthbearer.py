@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.client_oauthbearer import OAuthBearerClient
 from odradek.broker.sasl.login import Login, LoginFailed, Offer
 from odradek.broker.sasl.mechanism import LoginRefused
 from odradek.broker.sasl.oauthbearer import ABORT, BadMessage, ClientFirst
@@ -159,6 +161,25 @@ def test_a_session_ends_with_its_token() -> None:
     assert answer.session_lifetime_ms == 700
     assert login.session is not None
     assert (login.session.user, login.session.ends_ms) == ("alice", 800)
+
+
+def test_both_sides_agree() -> None:
+    client, machine = OAuthBearerClient(lambda: "good-alice", {"a": "b"}), server()
+    assert client.step(machine.step(client.first())) == b""
+    assert client.is_complete
+    assert machine.is_complete
+    with pytest.raises(ServerRefused, match="goes on after the token was accepted"):
+        client.step(b"")
+
+
+def test_a_client_answers_an_error_once() -> None:
+    client, machine = OAuthBearerClient(lambda: "bad"), server()
+    assert client.step(machine.step(client.first())) == ABORT
+    assert not client.is_complete
+    with pytest.raises(LoginRefused):
+        machine.step(ABORT)
+    with pytest.raises(ServerRefused, match=r"an error about the token: .*invalid_token"):
+        client.step(b"")
 
 
 def begun() -> Login:

@@ -53,6 +53,7 @@ OTHER_BOUNDS = {
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
     "replica.selector.class",  # no class of a user's own can be loaded
+    "sasl.login.callback.handler.class",  # no class is ever loaded
     "sasl.server.callback.handler.class",  # no class is ever loaded
     "socket.receive.buffer.bytes",  # Kafka declares none
     "socket.send.buffer.bytes",  # Kafka declares none

@@ -1,0 +1,82 @@
+"""How this broker logs in to others by OAUTHBEARER: where its tokens come from."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import unquote
+
+from ..settings.declaration import ConfigError
+from ..settings.sasl import FILE_LOGIN_HANDLER, ListenerSasl
+from ..tokens import unsecured
+from ..tokens.fetch import parse_url
+from ..tokens.token_file import BadTokenFile, read_token, user_in
+from .client import Credentials, ServerRefused
+from .client_oauthbearer import OAuthBearerClient
+from .oauthbearer import NAME, is_extension
+
+_JAAS: Final = "sasl.jaas.config"
+_HANDLER: Final = "sasl.login.callback.handler.class"
+_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+
+
+def token_credentials(
+    given: ListenerSasl, options: Mapping[str, str] | None, wall_ms: Callable[[], int]
+) -> Credentials:
+    """The credentials for a listener; `options` are its login module's.  Raises: ConfigError."""
+    if given.of_mechanism(NAME, _HANDLER) == FILE_LOGIN_HANDLER:
+        return _from_file(given)
+    try:
+        return unsecured_credentials(options or {}, wall_ms)
+    except unsecured.BadOption as error:
+        raise ConfigError(
+            f"this broker cannot log in to others on the listener {given.listener_name}: "
+            f"{given.name_of(_JAAS, NAME)}: {error}; or set {given.name_of(_HANDLER, NAME)} to "
+            f"{FILE_LOGIN_HANDLER}, and {_URL} to the file with a token"
+        ) from None
+
+
+def unsecured_credentials(options: Mapping[str, str], wall_ms: Callable[[], int]) -> Credentials:
+    """As whom the options of a login module log in, by a token that nobody signs.
+
+    Raises: unsecured.BadOption.
+    """
+    login = unsecured.Login.of(options)
+    for name, value in login.extensions.items():
+        if not is_extension(name, value):
+            raise unsecured.BadOption(f"unsecuredLoginExtension_{name} is not allowed")
+    begin = partial(OAuthBearerClient, lambda: login.token(wall_ms()), login.extensions)
+    return Credentials(NAME, login.user, begin)
+
+
+def file_credentials(path: str, user_claim: str = "sub") -> Credentials:
+    """As whom the token in a file logs in; it is read for each login.  Raises: BadTokenFile."""
+
+    def new_token() -> str:
+        try:
+            return read_token(path)
+        except BadTokenFile as error:
+            raise ServerRefused(f"gets no login: {error}") from None
+
+    user = user_in(read_token(path), user_claim)
+    return Credentials(NAME, user, partial(OAuthBearerClient, new_token))
+
+
+def _from_file(given: ListenerSasl) -> Credentials:
+    text, name = given.of_mechanism(NAME, _URL) or "", given.name_of(_URL, NAME)
+    try:
+        url = parse_url(text)
+    except ValueError:
+        url = None
+    if url is None or url.scheme != "file":
+        raise ConfigError(
+            f"{name}={text} must be the URL of a file with a token (file:///PATH), for the listener"
+            f" {given.listener_name}: this broker does not get tokens from an identity provider"
+        )
+    if text not in given[_ALLOWED]:
+        raise ConfigError(f"{name}={text} is not allowed: set {_ALLOWED} to a list that has it")
+    claim: str = given.of_mechanism(NAME, "sasl.oauthbearer.sub.claim.name")
+    try:
+        return file_credentials(unquote(url.path), claim)
+    except BadTokenFile as error:
+        raise ConfigError(f"{name}={text}: {error}") from None

@@ -1,0 +1,36 @@
+"""A token in a file, which somebody else renews."""
+
+import os
+import stat
+from typing import Final
+
+from .token import InvalidToken, decode_part
+
+SIZE_BYTES_MAX: Final = 1 << 16
+
+
+class BadTokenFile(Exception):
+    """The file has no token; the text is part of a sentence, and shows only the path."""
+
+
+def read_token(path: str) -> str:
+    """Read the token, which is small, and local.  Raises: BadTokenFile."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as stream:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            data = stream.read(SIZE_BYTES_MAX + 1) if is_file else b""
+    except OSError as error:
+        raise BadTokenFile(f"the token in {path} cannot be read: {error.strerror}") from None
+    text = data.decode("latin-1").strip()
+    if len(data) > SIZE_BYTES_MAX or not text or not text.isascii() or not text.isprintable():
+        raise BadTokenFile(f"{path} does not have a token")
+    return text
+
+
+def user_in(token: str, user_claim: str) -> str:
+    """Who a token says its owner is, without a check: for messages.  Raises: BadTokenFile."""
+    try:
+        return str(decode_part(token.split(".")[1], "content")[user_claim])
+    except (InvalidToken, IndexError, KeyError):
+        raise BadTokenFile(f"the token does not name a user (claim {user_claim})") from None
