@@ -1,8 +1,7 @@
 """How this broker logs in to others by OAUTHBEARER: where its tokens come from."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from ..settings.declaration import ConfigError
@@ -20,6 +19,24 @@ _URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
+class TokenSource(NamedTuple):
+    """Where a client's own tokens come from."""
+
+    user: str
+    new_token: Callable[[], str]
+    """Returns a token for one login.  Raises: ServerRefused."""
+    extensions: Mapping[str, str]
+
+    def begin(self) -> OAuthBearerClient:
+        """Begin a login."""
+        return OAuthBearerClient(self.new_token, self.extensions)
+
+    @property
+    def credentials(self) -> Credentials:
+        """The same for connections to brokers."""
+        return Credentials(NAME, self.user, self.begin)
+
+
 def token_credentials(
     given: ListenerSasl, options: Mapping[str, str] | None, wall_ms: Callable[[], int]
 ) -> Credentials:
@@ -27,7 +44,7 @@ def token_credentials(
     if given.of_mechanism(NAME, _HANDLER) == FILE_LOGIN_HANDLER:
         return _from_file(given)
     try:
-        return unsecured_credentials(options or {}, wall_ms)
+        return unsecured_source(options or {}, wall_ms).credentials
     except unsecured.BadOption as error:
         raise ConfigError(
             f"this broker cannot log in to others on the listener {given.listener_name}: "
@@ -36,8 +53,8 @@ def token_credentials(
         ) from None
 
 
-def unsecured_credentials(options: Mapping[str, str], wall_ms: Callable[[], int]) -> Credentials:
-    """As whom the options of a login module log in, by a token that nobody signs.
+def unsecured_source(options: Mapping[str, str], wall_ms: Callable[[], int]) -> TokenSource:
+    """Tokens that nobody signs, as the options of a login module say.
 
     Raises: unsecured.BadOption.
     """
@@ -45,12 +62,11 @@ def unsecured_credentials(options: Mapping[str, str], wall_ms: Callable[[], int]
     for name, value in login.extensions.items():
         if not is_extension(name, value):
             raise unsecured.BadOption(f"unsecuredLoginExtension_{name} is not allowed")
-    begin = partial(OAuthBearerClient, lambda: login.token(wall_ms()), login.extensions)
-    return Credentials(NAME, login.user, begin)
+    return TokenSource(login.user, lambda: login.token(wall_ms()), login.extensions)
 
 
-def file_credentials(path: str, user_claim: str = "sub") -> Credentials:
-    """As whom the token in a file logs in; it is read for each login.  Raises: BadTokenFile."""
+def file_source(path: str, user_claim: str = "sub") -> TokenSource:
+    """The token in a file, which is read for each login.  Raises: BadTokenFile."""
 
     def new_token() -> str:
         try:
@@ -58,8 +74,7 @@ def file_credentials(path: str, user_claim: str = "sub") -> Credentials:
         except BadTokenFile as error:
             raise ServerRefused(f"gets no login: {error}") from None
 
-    user = user_in(read_token(path), user_claim)
-    return Credentials(NAME, user, partial(OAuthBearerClient, new_token))
+    return TokenSource(user_in(read_token(path), user_claim), new_token, {})
 
 
 def _from_file(given: ListenerSasl) -> Credentials:
@@ -77,6 +92,6 @@ def _from_file(given: ListenerSasl) -> Credentials:
         raise ConfigError(f"{name}={text} is not allowed: set {_ALLOWED} to a list that has it")
     claim: str = given.of_mechanism(NAME, "sasl.oauthbearer.sub.claim.name")
     try:
-        return file_credentials(unquote(url.path), claim)
+        return file_source(unquote(url.path), claim).credentials
     except BadTokenFile as error:
         raise ConfigError(f"{name}={text}: {error}") from None

@@ -7,7 +7,11 @@ from odradek.jaas import OAUTHBEARER_MODULE, parse_jaas, parse_jaas_for
 
 PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER: Final = "OAUTHBEARER"
-_JAAS: Final = "sasl.jaas.config"
+JAAS: Final = "sasl.jaas.config"
+LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+TOKEN_PROPERTIES: Final = frozenset({JAAS, LOGIN_HANDLER, TOKEN_URL})
+"""Java's, for tokens of OAUTHBEARER that the commands make or read themselves."""
 _OF_USER: Final = ("sasl.username", "sasl.password")
 
 
@@ -16,20 +20,20 @@ def without_jaas(properties: dict[str, str]) -> dict[str, str]:
 
     Raises: ValueError with a sentence.
     """
-    text = properties.pop(_JAAS, None)
+    text = properties.pop(JAAS, None)
     if text is None:
         return properties
     for name in _OF_USER:
         if name in properties:
-            raise ValueError(f"{_JAAS} and {name} exclude each other: give one of them")
+            raise ValueError(f"{JAAS} and {name} exclude each other: give one of them")
     mechanism = properties.get("sasl.mechanism")
     module = parse_jaas(text)
     if mechanism == OAUTHBEARER or module.is_module(OAUTHBEARER_MODULE):
-        raise ValueError(f"{_JAAS} is not read for {OAUTHBEARER}: give sasl.oauthbearer.* instead")
+        return {**properties, JAAS: text}
     if mechanism in PASSWORD_MECHANISMS:
         parse_jaas_for(mechanism, text)
     if not {"username", "password"} <= module.options.keys():
-        raise ValueError(f'{_JAAS} gives no username="…" and password="…"')
+        raise ValueError(f'{JAAS} gives no username="…" and password="…"')
     found = {name: module.options[name.removeprefix("sasl.")] for name in _OF_USER}
     return {**properties, **found}
 
@@ -53,16 +57,31 @@ def check_login(properties: Mapping[str, str]) -> None:
     else:
         for name in _OF_USER:
             if not properties.get(name):
-                raise ValueError(f"sasl.mechanism={mechanism} needs {name}, or {_JAAS} with both")
+                raise ValueError(f"sasl.mechanism={mechanism} needs {name}, or {JAAS} with both")
 
 
 def _check_tokens(properties: Mapping[str, str]) -> None:
     """librdkafka would wait for a token without end if nothing makes one."""
-    if (
-        properties.get("sasl.oauthbearer.method") != "oidc"
-        and properties.get("enable.sasl.oauthbearer.unsecure.jwt") != "true"
-    ):
+    if is_librdkafkas(properties):
+        return
+    from .client_tokens import token_source
+
+    if token_source(properties) is None:
         raise ValueError(
-            f"sasl.mechanism={OAUTHBEARER} needs sasl.oauthbearer.method=oidc, or"
-            " enable.sasl.oauthbearer.unsecure.jwt=true for tests"
+            f"sasl.mechanism={OAUTHBEARER} needs a token: from a file, by"
+            f" {LOGIN_HANDLER} and {TOKEN_URL}; or for"
+            f" tests, by {JAAS}; or for produce and consume, by sasl.oauthbearer.method=oidc"
         )
+
+
+def is_librdkafkas(properties: Mapping[str, str]) -> bool:
+    """Whether librdkafka has its own way to tokens."""
+    return (
+        properties.get("sasl.oauthbearer.method") == "oidc"
+        or properties.get("enable.sasl.oauthbearer.unsecure.jwt") == "true"
+    )
+
+
+def has_own_tokens(properties: Mapping[str, str]) -> bool:
+    """Whether a command makes or reads the tokens itself."""
+    return properties.get("sasl.mechanism") == OAUTHBEARER and not is_librdkafkas(properties)

@@ -12,7 +12,7 @@ import click
 
 from odradek.protocol.errors import ErrorCode
 
-from .client_sasl import OAUTHBEARER, check_login
+from .client_sasl import OAUTHBEARER, TOKEN_PROPERTIES, check_login, has_own_tokens
 from .client_tls import reads_pkcs12, tls_context
 from .contexts import read_contexts
 from .errors import CommandError
@@ -100,25 +100,39 @@ class Cluster:
 
     def admin_options(self) -> dict[str, object]:
         """What KafkaAdminClient gets.  Raises: CommandError."""
-        mechanism = self.properties.get("sasl.mechanism")
-        if mechanism == OAUTHBEARER:
-            raise CommandError("this command can't log in by OAUTHBEARER; produce and consume can")
+        tokens = self._token_options()
         defaults = _import_kafka().KafkaAdminClient.DEFAULT_CONFIG
         return {
             **self._typed(defaults),
+            **tokens,
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "ssl_context": tls_context(self.properties),
         }
 
+    def _token_options(self) -> dict[str, object]:
+        """Where kafka-python gets tokens from.  Raises: CommandError."""
+        if self.properties.get("sasl.mechanism") != OAUTHBEARER:
+            return {}
+        if not has_own_tokens(self.properties):
+            raise CommandError(
+                "this command can't log in by OAUTHBEARER with tokens that librdkafka gets; produce"
+                " and consume can"
+            )
+        from .client_tokens import for_kafka_python
+
+        _import_kafka()
+        return {"sasl_oauth_token_provider": for_kafka_python(self.properties)}
+
     def _typed(self, defaults: Mapping[str, object]) -> dict[str, object]:
         """The properties in the types of kafka-python's defaults.  Raises: CommandError."""
         typed = {}
+        is_with_tokens = has_own_tokens(self.properties)
         given = {CONNECT_TIMEOUT: CONNECT_TIMEOUT_MS, "client.id": CLIENT_ID, **self.properties}
         if "request.timeout.ms" in given:  # the same for kafka-python, and the name that it knows
             given.pop("socket.timeout.ms", None)
         for name, value in given.items():
             option = kafka_python_name(name)
-            if option is None:
+            if option is None or (is_with_tokens and name in TOKEN_PROPERTIES):
                 continue
             if option in defaults:
                 typed[option] = self._typed_value(name, value, defaults[option])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from .client_sasl import TOKEN_PROPERTIES, has_own_tokens
 from .clients import CLIENT_ID, CONNECT_TIMEOUT, Cluster
 from .errors import CommandError
 from .positions import Partition
@@ -80,7 +81,10 @@ def properties_for(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
     Java's request.timeout.ms is how long any answer may take, which is socket.timeout.ms here, and
     for a producer also how long the leader may wait for its followers.
     """
-    chosen = {name: value for name, value in properties.items() if name != CONNECT_TIMEOUT}
+    unknown = {CONNECT_TIMEOUT}
+    if has_own_tokens(properties):
+        unknown |= TOKEN_PROPERTIES
+    chosen = {name: value for name, value in properties.items() if name not in unknown}
     if "request.timeout.ms" in chosen:
         chosen.setdefault("socket.timeout.ms", chosen["request.timeout.ms"])
         if kind != "Producer":
@@ -145,6 +149,7 @@ def _make(
         "client.id": CLIENT_ID,
         **defaults,
         **properties_for(kind, cluster.properties),
+        **_tokens(cluster.properties),
         **own,
         "error_cb": reports,
         "logger": _log,
@@ -163,6 +168,14 @@ def _make(
             raise cluster.told(name, "no such property of librdkafka")
         _log.info("%s has no effect on this command", name)
         del config[name]
+
+
+def _tokens(properties: Mapping[str, str]) -> Mapping[str, object]:
+    if not has_own_tokens(properties):
+        return {}
+    from .client_tokens import for_librdkafka
+
+    return for_librdkafka(properties)
 
 
 def _import_library() -> Any:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.client import ClientMechanism, ServerRefused
 from odradek.broker.sasl.client_mechanisms import logins_of
 
-from .client_sasl import PASSWORD_MECHANISMS
+from .client_sasl import OAUTHBEARER, PASSWORD_MECHANISMS, has_own_tokens
 
 _HANDSHAKE: Final = (17, 1)
 _AUTHENTICATE: Final = (36, 0)
@@ -24,24 +24,24 @@ class LoginRefused(Exception):
     """Why the client can't log in, as the end of a sentence whose subject is the server."""
 
 
-def is_by_password(properties: Mapping[str, str]) -> bool:
-    """Whether clients with these properties log in with a password."""
+def can_try(properties: Mapping[str, str]) -> bool:
+    """Whether a client with these properties logs in, and in a way that can be tried here."""
     is_sasl = properties.get("security.protocol", "").startswith("SASL")
-    return is_sasl and properties.get("sasl.mechanism") in PASSWORD_MECHANISMS
+    by_password = properties.get("sasl.mechanism") in PASSWORD_MECHANISMS
+    return is_sasl and (by_password or has_own_tokens(properties))
 
 
 def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: float) -> None:
-    """Log in with a password until a time of `time.monotonic`.  Raises: LoginRefused, OSError."""
+    """Log in until a time of `time.monotonic`.  Raises: LoginRefused, OSError."""
     mechanism = properties["sasl.mechanism"]
     name = mechanism.encode()
     answer = _ask(connection, _HANDSHAKE, struct.pack(">h", len(name)) + name, deadline)
     if answer.int16():
         offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
         raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
-    user, password = properties["sasl.username"], properties["sasl.password"]
-    client = logins_of(mechanism, user, password, secrets.token_urlsafe)()
-    token = client.first()
+    client = _begin(mechanism, properties)
     try:
+        token = client.first()
         while not client.is_complete:
             body = struct.pack(">i", len(token)) + token
             answer = _ask(connection, _AUTHENTICATE, body, deadline)
@@ -53,6 +53,15 @@ def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: f
         raise LoginRefused(str(error)) from None
     except ConnectionError:
         raise LoginRefused("hangs up during the login") from None
+
+
+def _begin(mechanism: str, properties: Mapping[str, str]) -> ClientMechanism:
+    if mechanism == OAUTHBEARER:
+        from .client_tokens import known_source
+
+        return known_source(properties).begin()
+    user, password = properties["sasl.username"], properties["sasl.password"]
+    return logins_of(mechanism, user, password, secrets.token_urlsafe)()
 
 
 def receive(connection: socket.socket, size_bytes: int, deadline: float) -> bytes:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from .errors import CommandError
-from .login import LoginRefused, is_by_password, log_in, receive
+from .login import LoginRefused, can_try, log_in, receive
 
 # Size, API key 18 version 0, correlation id, no client id.
 CORRELATION_ID: Final = 0x0D4ADE4
@@ -134,7 +134,7 @@ def _ask(
         size, correlation_id = struct.unpack(">ii", head)
         if correlation_id != CORRELATION_ID or size < 6:
             raise _NotKafka
-        if is_by_password(login):
+        if can_try(login):
             receive(connection, size - 4, deadline)
             log_in(connection, login, deadline)
 

@@ -1,18 +1,29 @@
 """Properties under the names of Java, librdkafka and kafka-python."""
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.cli.client_sasl import TOKEN_PROPERTIES
 from odradek.cli.client_tls import tls_context
+from odradek.cli.client_tokens import for_librdkafka
 from odradek.cli.clients import Cluster, chosen_cluster
 from odradek.cli.errors import CommandError
 from odradek.cli.layers import layer_of, merged, read_layer
 from odradek.cli.librdkafka import properties_for
 from odradek.cli.properties import canonical
+from odradek.jaas import OAUTHBEARER_MODULE
 from tests.support.certificates import Certificates, openssl
+from tests.support.tokens import unsigned
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+TOKENS = {"sasl.mechanism": "OAUTHBEARER"}
+HANDLER = "sasl.login.callback.handler.class"
+URL = "sasl.oauthbearer.token.endpoint.url"
+FROM_FILE = {HANDLER: FILE_LOGIN_HANDLER, **TOKENS}
 SASL = {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "hunter2"}
 
 
@@ -56,10 +67,6 @@ def test_names(given: dict[str, str], expected: dict[str, str]) -> None:
             "SCRAM-SHA-256 needs org.apache.kafka.common.security.scram.ScramLoginModule",
         ),
         (
-            {"sasl.jaas.config": f"{PLAIN};", "sasl.mechanism": "OAUTHBEARER"},
-            "is not read for OAUTHBEARER",
-        ),
-        (
             {"sasl.jaas.config": f"{PLAIN} username=u password=p;", "sasl.password": "hunter2"},
             "sasl.jaas.config and sasl.password exclude each other",
         ),
@@ -84,7 +91,7 @@ def test_what_no_client_here_can_use_is_refused(given: dict[str, str], complaint
         ({"sasl.mechanism": "scram"}, "sasl.mechanism=scram is not supported: use one of PLAIN"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": ""}, "PLAIN needs sasl.username, or sasl.ja"),
         ({"sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.password, or sasl.ja"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs sasl.oauthbearer.method=oidc"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs a token: from a file"),
     ],
 )
 def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint: str) -> None:
@@ -93,7 +100,58 @@ def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint
     assert "hunter2" not in refused.value.message
 
 
-def test_tokens_are_for_librdkafka_only() -> None:
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (
+            {"sasl.jaas.config": f"{PLAIN} username=x password=hunter2;", **TOKENS},
+            "but OAUTHBEARER needs org.apache.kafka.common.security.oauthbearer",
+        ),
+        (
+            {"sasl.jaas.config": f"{OAUTHBEARER_MODULE} required;", **TOKENS},
+            "unsecuredLoginStringClaim_sub must be the name of a user",
+        ),
+        ({HANDLER: "com.example.Login", **TOKENS}, "as no class is ever loaded"),
+        ({HANDLER: FILE_LOGIN_HANDLER, **TOKENS}, "must be the URL of a file with a token"),
+        ({**FROM_FILE, URL: "https://h/t"}, "must be the URL of a file with a token"),
+        ({**FROM_FILE, URL: "file:///none"}, "the token in /none cannot be read: No such file"),
+    ],
+)
+def test_tokens_that_nobody_has(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(CommandError, match=complaint) as refused:
+        chosen_cluster("h:1", None, None, {"security.protocol": "SASL_SSL", **given})
+    assert "hunter2" not in refused.value.message
+
+
+def test_tokens_for_kafka_python_and_librdkafka(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(unsigned({"sub": "alice", "exp": 1_900_000_000}))
+    given = {"security.protocol": "SASL_SSL", **FROM_FILE, URL: f"file://{file}"}
+    cluster = chosen_cluster("h:1", None, None, given)
+    provider: Any = cluster.admin_options()["sasl_oauth_token_provider"]
+    assert provider.token() == file.read_text()
+    assert not TOKEN_PROPERTIES & properties_for("Consumer", cluster.properties).keys()
+    answer: Any = for_librdkafka(cluster.properties)["oauth_cb"]
+    assert answer("") == (file.read_text(), 1_900_000_000, "alice", {})
+    file.unlink()
+    with pytest.raises(CommandError, match="this command gets no login: the token in"):
+        answer("")
+
+
+def test_unsecured_tokens() -> None:
+    options = 'unsecuredLoginStringClaim_sub="alice" unsecuredLoginExtension_trace="7"'
+    given = {"sasl.jaas.config": f"{OAUTHBEARER_MODULE} required {options};", **TOKENS}
+    cluster = chosen_cluster("h:1", None, None, {"security.protocol": "SASL_SSL", **given})
+    provider: Any = cluster.admin_options()["sasl_oauth_token_provider"]
+    assert provider.extensions() == {"trace": "7"}
+    answer: Any = for_librdkafka(cluster.properties)["oauth_cb"]
+    token, expires_s, user, extensions = answer("")
+    assert (user, extensions) == ("alice", {"trace": "7"})
+    assert 3500 < expires_s - time.time() < 3700
+    assert token.endswith(".")
+
+
+def test_tokens_of_librdkafka_are_for_librdkafka_only() -> None:
     oidc = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
     cluster = chosen_cluster("h:1", None, None, {"security.protocol": "SASL_SSL", **oidc})
     with pytest.raises(CommandError, match="this command can't log in by OAUTHBEARER"):

@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from odradek.broker.settings.sasl import SIGNED_HANDLER
+from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER, SIGNED_HANDLER
 from odradek.jaas import OAUTHBEARER_MODULE
 from tests.broker.running import HOST, RunningBroker, running
+from tests.cli.conftest import PATIENTLY, run_odradek
 from tests.kafka.java import run_tool
 from tests.support.tokens import jwk, jwks, signed, unsigned
 
@@ -206,5 +207,43 @@ def test_kafkas_own_tools_log_in_with_unsecured_tokens(tmp_path: Path, odradek_o
     async def main() -> None:
         async with serving(tmp_path) as broker:
             await asyncio.to_thread(talk, f"{HOST}:{broker.listeners[1].port}")
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_our_own_commands_log_in_with_tokens(tmp_path: Path, odradek_only: None) -> None:
+    file, token = tmp_path / "client.properties", tmp_path / "token"
+    token.write_text(signed(claims(), "RS256"))
+    common = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+    from_file = (
+        f"sasl.login.callback.handler.class={FILE_LOGIN_HANDLER}\n"
+        f"sasl.oauthbearer.token.endpoint.url=file://{token}\n"
+    )
+    login = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice";'
+
+    def talk(servers: str) -> None:
+        file.write_text(common + from_file)
+        where = (*PATIENTLY, "-b", servers, "-F", str(file))
+        assert run_odradek("produce", "t", *where, stdin=b"one\n").returncode == 0
+        consumed = run_odradek("consume", "t", "-n", "1", "-o", "earliest", *where)
+        assert b"one" in consumed.stdout, consumed.stderr
+
+    def refused(servers: str) -> None:
+        token.write_text(signed(claims(aud="others"), "RS256"))
+        file.write_text(common + from_file)
+        said = run_odradek("topics", "list", *PATIENTLY, "-b", servers, "-F", str(file))
+        assert said.returncode == 1
+        assert b'refuses the login: {"status":"invalid_token"}' in said.stderr
+
+    async def main() -> None:
+        async with serving(tmp_path) as broker:
+            signing, unsecured = (f"{HOST}:{broker.listeners[at].port}" for at in (0, 1))
+            await asyncio.to_thread(talk, signing)
+            file.write_text(f"{common}sasl.jaas.config={login}\n")
+            where = (*PATIENTLY, "-b", unsecured, "-F", str(file))
+            listed = await asyncio.to_thread(run_odradek, "topics", "list", *where)
+            assert b"t" in listed.stdout.split()
+            await asyncio.to_thread(refused, signing)
 
     asyncio.run(main())

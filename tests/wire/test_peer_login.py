@@ -10,11 +10,11 @@ import pytest
 from odradek.broker.config import Config
 from odradek.broker.peers.peer import Peer, PeerFailed
 from odradek.broker.peers.security import Security
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Runtime, SystemClock
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.broker_credentials import make_credentials
 from odradek.broker.sasl.client import Credentials
-from odradek.broker.sasl.token_login import file_credentials, unsecured_credentials
+from odradek.broker.sasl.token_login import file_source, unsecured_source
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.k51_alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -169,8 +169,8 @@ def test_the_token_decides(token_server: Server, tmp_path: Path) -> None:
         file, now_s = tmp_path / "token", int(time.time())
         claims = {"sub": "alice", "iat": now_s, "exp": now_s + 60, "iss": "https://issuer.test"}
         file.write_text(signed({**claims, "aud": "kafka"}))
-        from_file = file_credentials(str(file))
-        of_module = unsecured_credentials(unsecured, Runtime.system().clock.wall_ms)
+        from_file = file_source(str(file)).credentials
+        of_module = unsecured_source(unsecured, SystemClock().wall_ms).credentials
         for listener, credentials in (("LOGIN", of_module), ("SIGNED", from_file)):
             peer = peer_with(token_server, listener, credentials)
             await is_heard(peer)

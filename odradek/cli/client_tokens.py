@@ -1,0 +1,99 @@
+"""Tokens of OAUTHBEARER that the commands make or read themselves, by Java's properties.
+
+They are unsecured ones, as the options of the login module say, or the one in a file.  librdkafka
+gets others from an identity provider (sasl.oauthbearer.method=oidc), for produce and consume.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.token_login import TokenSource, file_source, unsecured_source
+from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.broker.tokens.fetch import parse_url
+from odradek.broker.tokens.token import InvalidToken, decode_part, seconds_of
+from odradek.broker.tokens.token_file import BadTokenFile
+from odradek.broker.tokens.unsecured import BadOption
+from odradek.jaas import parse_jaas_for
+
+from .client_sasl import JAAS, LOGIN_HANDLER, OAUTHBEARER, TOKEN_URL
+from .errors import CommandError
+
+_UNKNOWN_LIFE_S: Final = 300
+
+
+def token_source(properties: Mapping[str, str]) -> TokenSource | None:
+    """Where the tokens come from; None: not from here.  Raises: ValueError with a sentence."""
+    handler = properties.get(LOGIN_HANDLER)
+    if handler is None and JAAS not in properties:
+        return None
+    try:
+        if handler is None:
+            options = parse_jaas_for(OAUTHBEARER, properties[JAAS])
+            return unsecured_source(options, lambda: int(time.time() * 1000))
+        if handler != FILE_LOGIN_HANDLER:
+            raise ValueError(
+                f"{LOGIN_HANDLER} must be {FILE_LOGIN_HANDLER}, as no class is ever loaded"
+            )
+        return file_source(_path_in(properties.get(TOKEN_URL, "")))
+    except BadOption as error:
+        raise ValueError(f"{JAAS}: {error}") from None
+    except BadTokenFile as error:
+        raise ValueError(f"{TOKEN_URL}: {error}") from None
+
+
+def _path_in(text: str) -> str:
+    try:
+        url = parse_url(text)
+    except ValueError:
+        url = None
+    if url is None or url.scheme != "file":
+        raise ValueError(f"{TOKEN_URL}={text} must be the URL of a file with a token: file:///PATH")
+    return unquote(url.path)
+
+
+def known_source(properties: Mapping[str, str]) -> TokenSource:
+    """The same for properties that have passed `check_login`."""
+    source = token_source(properties)
+    assert source is not None
+    return source
+
+
+def for_kafka_python(properties: Mapping[str, str]) -> Any:
+    """What kafka-python's clients ask for tokens."""
+    source = known_source(properties)
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return source.new_token()
+
+        def extensions(self) -> dict[str, str]:
+            return dict(source.extensions)
+
+    return Provider()
+
+
+def for_librdkafka(properties: Mapping[str, str]) -> dict[str, object]:
+    """The properties by which librdkafka asks for tokens."""
+    source = known_source(properties)
+
+    def answer(_: str) -> tuple[str, float, str, dict[str, str]]:
+        try:
+            token = source.new_token()
+        except ServerRefused as error:
+            raise CommandError(f"this command {error}") from None
+        return token, _expires_s(token), source.user, dict(source.extensions)
+
+    return {"oauth_cb": answer}
+
+
+def _expires_s(token: str) -> float:
+    """When librdkafka asks again, at the latest."""
+    try:
+        found = seconds_of(decode_part(token.split(".")[1], "content"), "exp")
+    except (InvalidToken, IndexError):
+        found = None
+    return time.time() + _UNKNOWN_LIFE_S if found is None else found
