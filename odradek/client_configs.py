@@ -7,6 +7,7 @@ from .jaas import jaas_text
 if TYPE_CHECKING:
     import ssl
 
+OAUTHBEARER: Final = "OAUTHBEARER"
 ClientName = Literal["kafka-python", "aiokafka", "confluent", "java", "spark"]
 
 
@@ -16,9 +17,10 @@ class Access(NamedTuple):
     authority: str | None = None
     """The path of a PEM file with the authority of the broker's certificate; None: no TLS."""
     mechanism: str | None = None
-    """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; None: no SASL."""
+    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; None: no SASL."""
     username: str = ""
     password: str = ""
+    """Nothing for OAUTHBEARER, whose tokens are unsecured ones."""
 
     @property
     def protocol(self) -> str:
@@ -42,6 +44,7 @@ class PythonClientConfig(TypedDict):
     sasl_mechanism: NotRequired[str]
     sasl_plain_username: NotRequired[str]
     sasl_plain_password: NotRequired[str]
+    sasl_oauth_token_provider: NotRequired[object]
 
 
 # The names of librdkafka and Java are the same, but for those of certificates and logins.
@@ -57,6 +60,8 @@ PropertiesConfig = TypedDict(
         "sasl.username": NotRequired[str],
         "sasl.password": NotRequired[str],
         "sasl.jaas.config": NotRequired[str],
+        "enable.sasl.oauthbearer.unsecure.jwt": NotRequired[str],
+        "sasl.oauthbearer.config": NotRequired[str],
     },
 )
 SparkConfig = TypedDict(
@@ -98,8 +103,9 @@ def _python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
         config["security_protocol"] = access.protocol
     if access.mechanism is not None:
         config["sasl_mechanism"] = access.mechanism
-        config["sasl_plain_username"] = access.username
-        config["sasl_plain_password"] = access.password
+        if access.mechanism != OAUTHBEARER:
+            config["sasl_plain_username"] = access.username
+            config["sasl_plain_password"] = access.password
     return config
 
 
@@ -107,6 +113,10 @@ def _kafka_python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
     config = _python(bootstrap_servers, access)
     if access.authority is not None:
         config["ssl_cafile"] = access.authority
+    if access.mechanism == OAUTHBEARER:
+        from .token_providers import for_kafka_python
+
+        config["sasl_oauth_token_provider"] = for_kafka_python(access.username)
     return config
 
 
@@ -116,6 +126,10 @@ def _aiokafka(bootstrap_servers: str, access: Access) -> PythonClientConfig:
         import ssl  # only where TLS is used
 
         config["ssl_context"] = ssl.create_default_context(cafile=access.authority)
+    if access.mechanism == OAUTHBEARER:
+        from .token_providers import for_aiokafka
+
+        config["sasl_oauth_token_provider"] = for_aiokafka(access.username)
     return config
 
 
@@ -127,8 +141,12 @@ def _confluent(bootstrap_servers: str, access: Access) -> PropertiesConfig:
         config["ssl.ca.location"] = access.authority
     if access.mechanism is not None:
         config["sasl.mechanism"] = access.mechanism
-        config["sasl.username"] = access.username
-        config["sasl.password"] = access.password
+        if access.mechanism == OAUTHBEARER:
+            config["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
+            config["sasl.oauthbearer.config"] = f"principal={access.username}"
+        else:
+            config["sasl.username"] = access.username
+            config["sasl.password"] = access.password
     return config
 
 
@@ -141,7 +159,10 @@ def _java(bootstrap_servers: str, access: Access) -> PropertiesConfig:
         config["ssl.truststore.location"] = access.authority
     if access.mechanism is not None:
         config["sasl.mechanism"] = access.mechanism
-        config["sasl.jaas.config"] = jaas_text(
-            access.mechanism, username=access.username, password=access.password
+        options = (
+            {"unsecuredLoginStringClaim_sub": access.username}
+            if access.mechanism == OAUTHBEARER
+            else {"username": access.username, "password": access.password}
         )
+        config["sasl.jaas.config"] = jaas_text(access.mechanism, **options)
     return config

@@ -31,7 +31,7 @@ from .journal import Journal
 from .ports import HeldPort
 from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
-from .security import Security
+from .security import IN_SETTINGS, Security
 from .topics import Topics
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ class Broker:
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
     (`brokers=3`) run together in one child process or thread and share a store, or, with
     `zookeeper="host:port"`, in one process each; `zookeeper="auto"` starts a ZooKeeper for them.
-    With `tls=True` clients speak TLS. With `sasl="SCRAM-SHA-512"` (or SCRAM-SHA-256, PLAIN) they
-    log in. With `acls=["User:alice read topic:orders"]` they may do only what the ACLs allow (see
-    `acls.py`). `client_config` has what a client needs for it, as the user `admin`, who may do
-    everything, or as a user whom `acls` name.
+    With `tls=True` clients speak TLS. With `sasl="SCRAM-SHA-512"` (or SCRAM-SHA-256, PLAIN,
+    OAUTHBEARER) they log in. With `acls=["User:alice read topic:orders"]` they may do only what the
+    ACLs allow (see `acls.py`). `client_config` has what a client needs for it, as the user `admin`,
+    who may do everything, or as a user whom `acls` name.
     Without `data_dir`, their files are in a temporary directory that `close` removes; a given
     directory is kept. `settings` are Kafka's: `{"num.partitions": 3}`.
     """
@@ -99,10 +99,10 @@ class Broker:
             raise ValueError(f"brokers={brokers}: there must be at least one")
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
-        if zookeeper is not None and sasl not in (None, "PLAIN"):
+        if zookeeper is not None and sasl not in IN_SETTINGS:
             raise ValueError(
-                "with ZooKeeper sasl must be PLAIN: its users are in the settings, those of SCRAM "
-                "would have to be in ZooKeeper before the brokers start"
+                "with ZooKeeper sasl must be PLAIN or OAUTHBEARER: the users of SCRAM would have "
+                "to be in ZooKeeper before the brokers start"
             )
         given = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}

@@ -2,9 +2,9 @@
 
 import secrets
 
-from odradek.broker.sasl.client import ServerRefused
+from odradek.broker.sasl.client import ClientMechanism, ServerRefused
 from odradek.broker.sasl.client_mechanisms import logins_of
-from odradek.client_configs import Access
+from odradek.client_configs import OAUTHBEARER, Access
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k17_sasl_handshake import (
     SaslHandshakeRequest,
@@ -30,7 +30,7 @@ def log_in(connection: Connection, access: Access) -> None:
     offered = connection.ask(chosen, HANDSHAKE_VERSION, SaslHandshakeResponse)
     if offered.error_code:
         raise PermissionError(f"the broker does not offer {access.mechanism}")
-    client = logins_of(access.mechanism, access.username, access.password, _nonce)()
+    client = _begin(access.mechanism, access)
     token = client.first()
     while not client.is_complete:
         request = SaslAuthenticateRequest(auth_bytes=token)
@@ -42,6 +42,15 @@ def log_in(connection: Connection, access: Access) -> None:
             token = client.step(answer.auth_bytes)
         except ServerRefused as error:
             raise PermissionError(f"the broker {error}") from None
+
+
+def _begin(mechanism: str, access: Access) -> ClientMechanism:
+    if mechanism == OAUTHBEARER:
+        from odradek.broker.sasl.client_oauthbearer import OAuthBearerClient
+        from odradek.token_providers import new_token
+
+        return OAuthBearerClient(lambda: new_token(access.username))
+    return logins_of(mechanism, access.username, access.password, _nonce)()
 
 
 def _nonce() -> str:

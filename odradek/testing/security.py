@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from odradek.client_configs import OPEN, Access
+from odradek.client_configs import OAUTHBEARER, OPEN, Access
 from odradek.jaas import jaas_text
 
 from .errors import BrokerFailed
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+IN_SETTINGS: Final = (None, "PLAIN", OAUTHBEARER)
+"""With these, no users need to be in the store."""
 AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PASSWORD_BYTES: Final = 12
 
@@ -94,7 +96,7 @@ class Security:
     def add_first_user(self, data_dir: Path) -> None:
         """Write the user `admin` into the store of a broker that has not run yet."""
         mechanism = self.access.mechanism
-        if mechanism is None or mechanism == "PLAIN" or self._has_users:
+        if mechanism is None or mechanism in IN_SETTINGS or self._has_users:
             return
         from odradek.broker.server import STORE_FILE
         from odradek.secure.first_user import add_to_directory
@@ -115,7 +117,7 @@ class Security:
         from .grants import add_acls, add_users, wait_for_acls, wait_for_users
 
         others = {user: word for user, word in self._passwords.items() if user != ADMIN}
-        if others and self.access.mechanism != "PLAIN":
+        if others and self.access.mechanism not in IN_SETTINGS:
             add_users(controller, self.access, others, timeout_s=timeout_s)
             accesses = [self.access_of(user) for user in others]
             wait_for_users(brokers, accesses, timeout_s=timeout_s)
@@ -147,6 +149,8 @@ class Security:
     def _offer_login(self, mechanism: str, *, is_cluster: bool) -> None:
         """Let clients log in by this mechanism, and the brokers of a cluster with each other."""
         options = {"username": ADMIN, "password": self._passwords[ADMIN]} if is_cluster else {}
+        if mechanism == OAUTHBEARER:
+            options = {"unsecuredLoginStringClaim_sub": ADMIN}
         if mechanism == "PLAIN":
             options |= {f"user_{user}": word for user, word in self._passwords.items()}
         self.settings["sasl.enabled.mechanisms"] = mechanism

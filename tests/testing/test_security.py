@@ -102,6 +102,44 @@ def test_each_client_says_a_login_in_its_own_words() -> None:
     assert client_config("spark", "h:1", access) == {f"kafka.{k}": v for k, v in java.items()}
 
 
+def test_each_client_says_in_its_own_words_that_it_has_a_token() -> None:
+    access = Access(None, "OAUTHBEARER", "bob")
+    plain = {"bootstrap.servers": "h:1", "security.protocol": "SASL_PLAINTEXT"}
+    assert client_config("confluent", "h:1", access) == {
+        **plain,
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=bob",
+    }
+    assert client_config("java", "h:1", access) == {
+        **plain,
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": jaas_text("OAUTHBEARER", unsecuredLoginStringClaim_sub="bob"),
+    }
+
+
+def test_clients_log_in_with_tokens() -> None:
+    acls = ["User:alice write,describe topic:orders", "User:bob read topic:orders"]
+    with Broker(sasl="OAUTHBEARER", acls=acls, brokers=2, in_process=True) as broker:
+        plain = KafkaProducer(**broker.client_config("kafka-python"))
+        plain.send("orders", b"from kafka-python", partition=0).get(30)
+        plain.close()
+        asyncio.run(with_aiokafka(broker))
+        assert delivered(broker, "alice") is None
+        consumer = Consumer(
+            {**broker.client_config("confluent", user="alice"), "group.id": "not-allowed"}
+        )
+        consumer.subscribe(["orders"])
+        message = consumer.poll(30)
+        assert message is not None
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaErrors.GROUP_AUTHORIZATION_FAILED
+        consumer.close()
+        broker.restart()
+        broker.reset()
+
+
 MANY = [{}, {"in_process": True}, {"brokers": 3}]
 
 
