@@ -13,6 +13,7 @@ from odradek.protocol.schema import Message
 from tests.support.client import Client
 from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes
+from tests.support.tokens import signed, unsigned
 
 from .frames import Frames
 
@@ -30,7 +31,15 @@ MECHANISMS: Final = (
     "",
     "plain",
 )
+CLAIMS: Final = {"sub": "alice", "iat": 1, "exp": 9_999_999_999}
+JWTS: Final = (
+    *("", "a", "a.b.c", "e30.e30.", unsigned(CLAIMS), unsigned(CLAIMS, {"alg": "ES256"}, "abc")),
+    *(signed(CLAIMS, "ES256-other"), signed(CLAIMS, "ES256-other", kid="ES256")),
+    *(unsigned(b"[" * 5000, b"[" * 5000), unsigned({}, {"alg": 1, "kid": []}, "a")),
+)
 TOKENS: Final = (
+    *(f"n,,\x01auth=Bearer {text}\x01\x01".encode() for text in JWTS),
+    *(b"\x01", b"n,,\x01\x01", b"n,a=eve,\x01auth=Bearer a\x01b=c\x01\x01"),
     *(b"", b"\0", b"\0\0", b"\0alice\0", b"\0alice\0guess", b"alice\0alice\0guess", b"\0\0guess"),
     *(b"n,,n=alice,r=nonce", b"n,,n=eve,r=nonce", b"y,,n=alice,r=n", b"p=tls,,n=alice,r=n"),
     *(b"n,a=bob,n=alice,r=n", b"c=biws,r=nonce,p=AAAA", b"c=biws,r=,p=", b"n,,n=a=ZZ,r=n", b"\xff"),
@@ -85,7 +94,7 @@ class LoginSender:
         return framed(request_bytes(request, choice.randrange(versions)))
 
     def _requests(self, token: bytes) -> tuple[tuple[Message, int], ...]:
-        mechanism = self._random.choice((*MECHANISMS, "PLAIN", "SCRAM-SHA-256"))
+        mechanism = self._random.choice((*MECHANISMS, "PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"))
         return (
             (SaslHandshakeRequest(mechanism=mechanism), 2),
             (SaslAuthenticateRequest(auth_bytes=token), 3),

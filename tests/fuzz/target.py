@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import psutil
 
+from odradek.broker.settings.sasl import SIGNED_HANDLER
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -26,6 +27,7 @@ from tests.support.messages import (
     produce_request,
     records_in,
 )
+from tests.support.tokens import jwk, jwks
 from tests.support.waiting import until
 
 HOST: Final = "127.0.0.1"
@@ -36,16 +38,18 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
     "odradek.transaction.version": "2",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         f'user_alice="{secrets.token_hex()}";'
     ),
+    "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": SIGNED_HANDLER,
 }
 """So that random requests are served rather than refused."""
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
 DATA: Final = "data"
-OWN: Final = frozenset({DATA, "broker.out", "tasks"})
+KEYS: Final = "keys.json"
+OWN: Final = frozenset({DATA, "broker.out", "tasks", KEYS})
 OURS: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}").fullmatch
 """Names in a data directory: of partitions, and the broker's own files."""
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
@@ -61,6 +65,9 @@ class Target:
         self.plain_port, self.tls_port, self.sasl_port = free_port(), free_port(), free_port()
         self._directory = directory
         self._tasks = directory / "tasks"
+        directory.mkdir(exist_ok=True)
+        (directory / KEYS).write_bytes(jwks(jwk("ES256")))
+        keys = f"file://{directory / KEYS}"
         settings = {
             **SETTINGS,
             **settings,
@@ -68,6 +75,8 @@ class Target:
             f"SASL_PLAINTEXT://{HOST}:{self.sasl_port}",
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.location": str(certificates.broker.store),
+            "sasl.oauthbearer.jwks.endpoint.url": keys,
+            "org.apache.kafka.sasl.oauthbearer.allowed.urls": keys,
         }
         command = [sys.executable, "-m", "tests.lab.counted", str(self._tasks), "serve"]
         command += ["--data-dir", str(directory / DATA)]
