@@ -116,10 +116,7 @@ def encode_response(
     if flexible_header:
         out.append(0)  # no tagged fields
     response.encode(version, out)
-    size_bytes = len(out) - FRAME_SIZE.size
-    if out.splices:
-        size_bytes += out.spliced_bytes
-    FRAME_SIZE.pack_into(out, 0, size_bytes)
+    FRAME_SIZE.pack_into(out, 0, len(out) + out.spliced_bytes - FRAME_SIZE.size)
     return out
 
 

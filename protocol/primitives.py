@@ -30,15 +30,13 @@ class Writer(bytearray):
     """
 
     splices: Sequence[tuple[int, Sized]] = ()
+    spliced_bytes: int = 0
+    """Total size of the splices."""
 
     def splice(self, thing: Sized) -> None:
         """Insert `thing` at the current end."""
         self.splices = [*self.splices, (len(self), thing)]
-
-    @property
-    def spliced_bytes(self) -> int:
-        """Total size of the splices."""
-        return sum([len(thing) for _, thing in self.splices])
+        self.spliced_bytes += len(thing)
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -121,7 +121,7 @@ def read_one(
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
             return _read_of(fetch, partition, diverging_epoch=diverging_epoch)
-        span = partition.read(
+        span = log.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
             offset_end=log.last_stable_offset if committed else log.high_watermark,
@@ -161,7 +161,7 @@ def read_as_follower(
         diverging_epoch = _diverging_epoch(fetch, log)
         if diverging_epoch is not None:
             return _read_of(fetch, partition, diverging_epoch=diverging_epoch)
-        span = partition.read(
+        span = log.read(
             fetch.fetch_offset,
             size_bytes_max=min(fetch.max_bytes, left_bytes),
             offset_end=log.log_end_offset,

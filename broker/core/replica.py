@@ -11,7 +11,6 @@ from typing import Final, Self
 from odradek.protocol.primitives import INT64_MAX
 from odradek.storage.log.following import Appended
 from odradek.storage.log.log import Log
-from odradek.storage.log.span import Span
 from odradek.storage.log.staging import Staged
 
 from ..settings.topic_config import TopicConfig
@@ -130,15 +129,7 @@ class Replica:
         due_in, generation = self._due_in
         return due_in is log and generation == log.generation
 
-    # Reading and waiting.
-
-    def read(
-        self, offset: int, *, size_bytes_max: int, offset_end: int, at_least_one: bool
-    ) -> Span | None:
-        """Whole batches from `offset` up to `offset_end` (exclusive).  Raises: OffsetOutOfRange."""
-        return self.log.read(
-            offset, size_bytes_max=size_bytes_max, offset_end=offset_end, at_least_one=at_least_one
-        )
+    # Waiting.
 
     def wake(self) -> None:
         """Wake the waiters."""

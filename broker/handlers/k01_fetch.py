@@ -389,11 +389,14 @@ class _Answering:
         """Tell a client that fetched from the wrong broker where the leaders are (KIP-951)."""
         node, leaders = self._node, set()
         for topic in response.responses:
-            name = node.metadata.topic_name(topic.topic_id)
             for data in topic.partitions:
-                if data.error_code in _WRONG_LEADER and name is not None:
+                if not data.error_code or data.error_code not in _WRONG_LEADER:
+                    continue
+                name = node.metadata.topic_name(topic.topic_id)
+                if name is not None:
                     leader, epoch = current_leader(node, name, data.partition_index)
                     data.current_leader.leader_id, data.current_leader.leader_epoch = leader, epoch
                     leaders.add(leader)
-        listener_name = self._call.client.listener_name
-        response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)
+        if leaders:
+            listener_name = self._call.client.listener_name
+            response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)

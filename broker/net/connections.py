@@ -264,7 +264,7 @@ class Connections:
             return span.read()
         data = bytearray(span.size_bytes)
         try:
-            count = os.preadv(span.file.fileno(), [data], span.position, os.RWF_NOWAIT)
+            count = os.preadv(span.file.descriptor(), [data], span.position, os.RWF_NOWAIT)
         except OSError as error:
             self._can_probe = error.errno not in _NO_PROBE
             return None

@@ -95,7 +95,7 @@ class PlainConnection(Connection):
         pieces.append(out[start:])
         for _, span in out.splices:
             span.release()  # type: ignore[attr-defined]  # they are spans
-        out.splices = ()
+        out.splices, out.spliced_bytes = (), 0
         out[:] = b"".join(pieces)
         return True
 

@@ -10,6 +10,7 @@ from odradek.broker.core.fetch_session import PartitionFetch
 from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import CorruptLog, LogDirFailed
+from odradek.storage.log.log import Log
 from tests.broker.core.test_partition import STATE, append, partition_of
 from tests.support.messages import batch_of
 
@@ -108,7 +109,7 @@ def test_a_failing_disk_is_handed_on(
     def fail(*arguments: object, **more: object) -> Iterator[None]:
         raise error
 
-    monkeypatch.setattr(Partition, "read", fail)
+    monkeypatch.setattr(Log, "read", fail)
     (found,) = read(partitions, fetch_of(1))
     assert (found.error, found.failure) == (ErrorCode.KAFKA_STORAGE_ERROR, error)
 

@@ -100,7 +100,7 @@ async def test_what_the_page_cache_says(broker: RunningBroker, tmp_path: Path) -
     await client.create_topic("t")
     await client.append("t", batch_of(b"small"))
     partition = broker.node.replicas.partitions["t", 0]
-    span = partition.read(0, size_bytes_max=1 << 20, offset_end=1, at_least_one=True)
+    span = partition.log.read(0, size_bytes_max=1 << 20, offset_end=1, at_least_one=True)
     assert isinstance(span, Span)
     try:
         assert not broker.connections.is_cold(span)  # it was just written

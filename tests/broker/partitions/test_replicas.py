@@ -125,15 +125,15 @@ def test_a_span_that_cannot_be_read_ends_its_connection(tmp_path: Path, portable
             await client.append("t", batch_of(bytes(500_000)))
 
             partition = broker.node.replicas.partitions["t", 0]
-            read = type(partition).read
+            read = type(partition.log).read
 
             def read_then_break(*arguments: object, **more: object) -> object:
-                found = read(partition, *arguments[1:], **more)  # type: ignore[arg-type]
+                found = read(partition.log, *arguments[1:], **more)  # type: ignore[arg-type]
                 files.faults = {"open": BROKEN, "pread": BROKEN}
                 return found
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(type(partition), "read", read_then_break)
+                patch.setattr(type(partition.log), "read", read_then_break)
                 client.send(fetch_request("t"), 12)
                 with pytest.raises(HungUp):
                     await client.read_frame()
