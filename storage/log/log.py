@@ -117,7 +117,7 @@ class Log:
         if offset > self._high_watermark:
             self._high_watermark = min(offset, self.log_end_offset)
             transactions = self.producers.transactions
-            if transactions.has_unreplicated:
+            if transactions.unreplicated:
                 transactions.replicated(self._high_watermark)
 
     @property

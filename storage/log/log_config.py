@@ -28,10 +28,3 @@ class LogConfig:
     max_compaction_lag_ms: int = INT64_MAX
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
-
-    @property
-    def roll_ms(self) -> int:
-        """The age at which a segment rolls: compaction skips the active one, so it needs a roll."""
-        if self.compacts:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms

@@ -126,8 +126,10 @@ class Segment:
             return False
         if size_before + size_bytes > config.segment_bytes or self.index_full:
             return True
-        now_ms = wall_ms if self.roll_by_clock else timestamp
-        return now_ms - self.roll_start_ms > config.roll_ms
+        age_ms = (wall_ms if self.roll_by_clock else timestamp) - self.roll_start_ms
+        if config.compacts and age_ms > config.max_compaction_lag_ms:
+            return True  # compaction skips the active segment
+        return age_ms > config.segment_ms
 
     def append(
         self, batch: Bytes, offset_last: int, timestamp: int, wall_ms: int, config: LogConfig

@@ -22,21 +22,17 @@ NONE_UNSTABLE: Final = INT64_MAX
 class Transactions:
     """Open and unreplicated transactions; every method takes constant time, amortized."""
 
-    __slots__ = ("_open", "_unreplicated", "first_unstable_offset")
+    __slots__ = ("_open", "first_unstable_offset", "unreplicated")
 
     def __init__(self, open_ones: Iterable[tuple[int, int]] = ()) -> None:
         """`open_ones`: producer ids and first offsets."""
         self._open = OrderedDict(sorted(open_ones, key=lambda transaction: transaction[1]))
-        self._unreplicated: deque[tuple[int, int]] = deque()
-        """Offsets of the marker and of the first record; both rise."""
+        self.unreplicated: deque[tuple[int, int]] = deque()
+        """Offsets of the marker, which the high watermark must still pass, and of the first
+        record; both rise."""
         self.first_unstable_offset = NONE_UNSTABLE
         """Where the earliest of them begins, or `NONE_UNSTABLE`."""
         self._look_again()
-
-    @property
-    def has_unreplicated(self) -> bool:
-        """Whether the high watermark must still pass a marker."""
-        return bool(self._unreplicated)
 
     def first_open_offset(self, *, except_of: int = -1) -> int | None:
         """First offset of the earliest open transaction, not counting that of `except_of`."""
@@ -56,14 +52,14 @@ class Transactions:
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return
-        unreplicated = self._unreplicated
+        unreplicated = self.unreplicated
         while unreplicated and unreplicated[-1][1] >= first_offset:
             unreplicated.pop()
         unreplicated.append((marker_offset, first_offset))
 
     def replicated(self, high_watermark: int) -> None:
         """Forget the transactions whose markers lie below the high watermark."""
-        unreplicated = self._unreplicated
+        unreplicated = self.unreplicated
         while unreplicated and unreplicated[0][0] < high_watermark:
             unreplicated.popleft()
         self._look_again()
@@ -73,10 +69,10 @@ class Transactions:
 
         The rest is open again if its records are below it.
         """
-        self._unreplicated = deque(each for each in other._unreplicated if each[0] < offset_end)
+        self.unreplicated = deque(each for each in other.unreplicated if each[0] < offset_end)
         self._look_again()
 
     def _look_again(self) -> None:
-        first = self._unreplicated[0][1] if self._unreplicated else NONE_UNSTABLE
+        first = self.unreplicated[0][1] if self.unreplicated else NONE_UNSTABLE
         first_open = self.first_open_offset()
         self.first_unstable_offset = first if first_open is None else min(first, first_open)

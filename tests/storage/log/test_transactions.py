@@ -176,7 +176,7 @@ def test_a_later_transaction_that_began_earlier_counts_for_both() -> None:
     found.end(3, 12)
     found.replicated(13)
     assert found.first_unstable_offset == NONE_UNSTABLE
-    assert not found.has_unreplicated
+    assert not found.unreplicated
 
 
 def steps_of(call: Callable[[], object]) -> int:
