@@ -98,8 +98,8 @@ class Usage:
         self._user, self._client_id, self._size_bytes = user, client_id or "", size_bytes
 
     def now_ms(self) -> int:
-        """The broker's monotonic clock."""
-        return self._quotas.clock.now_ms()
+        """The broker's monotonic clock, by which it measures clients."""
+        return self._quotas.clock.timer_ms()
 
     # The time of the loop.
 

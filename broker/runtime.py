@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,19 +33,51 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Clock(Protocol):
-    """Two clocks that must never be mixed."""
+Moves = set[Callable[[int], None]]
+"""Each is called with the milliseconds by which a clock was moved."""
 
-    def now_ms(self) -> int:
-        """Monotonic: for timers, sessions, lag, long polls.  Unaffected by wall-clock jumps."""
+
+class Timer(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> None:
+        """Do not call; may be repeated, also after the call."""
         ...
 
+
+class Clock(ABC):
+    """Three clocks that must never be mixed.
+
+    A test may move two of them (`movable_clock.py`), so that sessions, transactions and records
+    expire.  No broker, replica or connection must be given up because of it: these go by `now_ms`.
+    """
+
+    moves: Moves | None = None
+    """Who is told when a test moves the clock; None: none can."""
+
+    @abstractmethod
+    def now_ms(self) -> int:
+        """Monotonic, never moved: for lag, backoff, idle connections, waiting for brokers."""
+
+    @abstractmethod
     def wall_ms(self) -> int:
         """Since the Unix epoch: for everything written to disk or sent to a peer or ZooKeeper."""
-        ...
+
+    def timer_ms(self) -> int:
+        """Monotonic, unaffected by wall-clock jumps: for what expires for clients."""
+        return self.now_ms()
+
+    def call_at(self, at_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call once `timer_ms` has reached a time, at the earliest in the loop's next turn."""
+        delay_s = max(0, at_ms - self.timer_ms()) / 1000
+        return asyncio.get_running_loop().call_later(delay_s, callback)
+
+    async def sleep(self, for_ms: int) -> None:
+        """Return after a time on `timer_ms`: for tasks that work in rounds."""
+        await asyncio.sleep(for_ms / 1000)
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The clocks of this machine."""
 
     def now_ms(self) -> int:

@@ -1,11 +1,10 @@
-"""One timer of the event loop for many deadlines, few of which are ever reached."""
+"""One timer for many deadlines, few of which are ever reached."""
 
-import asyncio
 import heapq
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from ..runtime import Clock
+from ..runtime import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,7 +21,7 @@ class Alarms(Generic[K]):
         self._set_ms: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._number = 0  # a tie-breaker, so that keys need no order
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def set(self, key: K, at_ms: int) -> None:
         """Ring at this time, or earlier if an earlier time is already set."""
@@ -46,12 +45,11 @@ class Alarms(Generic[K]):
             self._timer.cancel()
             self._timer = None
         if self._heap:
-            wait_ms = max(0, self._heap[0][0] - self._clock.now_ms())
-            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._on_timer)
+            self._timer = self._clock.call_at(self._heap[0][0], self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.timer_ms()
         rung = 0
         try:
             while self._heap and self._heap[0][0] <= now_ms and rung < TURN_KEYS_MAX:

@@ -96,7 +96,7 @@ class LedPartition(Generic[MachineT, RecordT]):
 
     def moment(self) -> Moment:
         """The current time."""
-        return Moment(self._clock.now_ms(), self._clock.wall_ms())
+        return Moment(self._clock.timer_ms(), self._clock.wall_ms())
 
     def ask(
         self, decide: Decide[MachineT, T], key: str, request: T, caller: Caller

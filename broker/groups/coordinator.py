@@ -227,7 +227,8 @@ class GroupCoordinator:
     async def expire_forever(self) -> None:
         """Remove offsets that have not been used for too long, and groups that have none left."""
         while True:
-            await asyncio.sleep(self._local.config.offsets_retention_check_interval_ms / 1000)
+            local = self._local
+            await local.clock.sleep(local.config.offsets_retention_check_interval_ms)
             self.expire()
 
     def expire(self) -> None:

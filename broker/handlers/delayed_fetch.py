@@ -9,6 +9,7 @@ from ..core.fetch_reads import Read, release_all
 from ..core.fetch_session import Key
 from ..core.news import News
 from ..net.eager_future import EagerFuture
+from ..runtime import Moves
 
 
 class Reading(Protocol):
@@ -39,9 +40,19 @@ class DelayedFetch(EagerFuture[FetchResponse]):
     """
 
     def __init__(
-        self, reading: Reading, reads: list[Read], news: News[Key], *, wait_s: float
+        self,
+        reading: Reading,
+        reads: list[Read],
+        news: News[Key],
+        *,
+        wait_s: float,
+        moves: Moves | None = None,
     ) -> None:
-        """`reads` were not enough and have been released; `news` is for the same partitions."""
+        """`reads` were not enough and have been released; `news` is for the same partitions.
+
+        `moves` of the clock end the wait earlier.  It never lasts longer, even if the clock is
+        frozen: the client's other requests on the connection wait behind this one.
+        """
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
         self._reading = reading
@@ -51,6 +62,9 @@ class DelayedFetch(EagerFuture[FetchResponse]):
         self._deadline_s = loop.time() + wait_s
         self._timer = loop.call_at(self._deadline_s, self._look)
         news.listen(self._hear)
+        self._moves = moves
+        if moves is not None:
+            moves.add(self._move)
 
     def cancel(self, msg: object = None) -> bool:
         """Stop waiting."""
@@ -62,6 +76,12 @@ class DelayedFetch(EagerFuture[FetchResponse]):
         if not self._is_due:
             self._is_due = True
             self.get_loop().call_soon(self._look)
+
+    def _move(self, by_ms: int) -> None:
+        """Wait for less time, as the clock was moved."""
+        self._deadline_s -= by_ms / 1000
+        self._timer.cancel()
+        self._timer = self.get_loop().call_at(self._deadline_s, self._look)
 
     def _look(self) -> None:
         """Answer, or continue to wait."""
@@ -87,5 +107,7 @@ class DelayedFetch(EagerFuture[FetchResponse]):
 
     def _end(self) -> None:
         self._timer.cancel()
+        if self._moves is not None:
+            self._moves.discard(self._move)
         self._news.leave(self._hear)  # otherwise there would be a reference cycle
         self._reading.end()

@@ -254,7 +254,8 @@ class _Answering:
         for read in reads:
             if self._is_outdated(read):  # a producer that was answered may have appended since
                 news.note(read.fetch.key)
-        return DelayedFetch(self, reads, news, wait_s=self._request.max_wait_ms / 1000)
+        wait_s = self._request.max_wait_ms / 1000
+        return DelayedFetch(self, reads, news, wait_s=wait_s, moves=self._node.clock.moves)
 
     def end(self) -> None:
         """Stop watching for news."""

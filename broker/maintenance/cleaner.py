@@ -70,9 +70,12 @@ class Cleaner:
                     self._replicas.uses.begin(found.log, Use.COMPACTS)
                     cleanings.create_task(self._clean_and_tell(found))
                 pause_ms = max(PAUSE_MS_MIN, self._config.log_cleaner_backoff_ms)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause_ms / 1000):
-                        await self._ended.wait()
+                clock = self._runtime.clock
+                timer = clock.call_at(clock.timer_ms() + pause_ms, self._ended.set)
+                try:
+                    await self._ended.wait()
+                finally:
+                    timer.cancel()
 
     @property
     def _threads(self) -> int:

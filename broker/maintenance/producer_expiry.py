@@ -1,6 +1,5 @@
 """Removes the state of idempotent producers that have been silent for too long."""
 
-import asyncio
 from typing import Final
 
 from ..config import Config
@@ -21,7 +20,7 @@ class ProducerExpiry:
     async def run(self) -> None:
         """Expire producers in all logs, forever."""
         while True:
-            await asyncio.sleep(CHECK_MS / 1000)
+            await self._clock.sleep(CHECK_MS)
             self.expire()
 
     def expire(self) -> int:

@@ -44,12 +44,10 @@ class Retention:
 
     async def run(self) -> None:
         """Check all replicas, forever."""
-        await asyncio.sleep(
-            min(FIRST_CHECK_MS, self._config.log_retention_check_interval_ms) / 1000
-        )
+        await self._clock.sleep(min(FIRST_CHECK_MS, self._config.log_retention_check_interval_ms))
         while True:
             await self.check()
-            await asyncio.sleep(self._config.log_retention_check_interval_ms / 1000)
+            await self._clock.sleep(self._config.log_retention_check_interval_ms)
 
     async def check(self) -> None:
         """Check all replicas once."""

@@ -53,7 +53,7 @@ class Admission:
         """By listener: whether it has a slot, for those that have waited for one."""
         self._accept_again_ms: dict[str, int] = {}
         """By listener, while it accepts nobody because of a rate."""
-        self.held = Held()
+        self.held = Held(node.clock)
 
     # How many.
 
@@ -121,7 +121,7 @@ class Admission:
         until_ms = self._accept_again_ms.get(listener_name)
         if until_ms is None:
             return 0
-        left_ms = until_ms - self._clock.now_ms()
+        left_ms = until_ms - self._clock.timer_ms()
         if left_ms <= 0:
             del self._accept_again_ms[listener_name]
         return max(left_ms, 0)
@@ -130,7 +130,7 @@ class Admission:
         """Count a connection that was just accepted; if its address is over its quota, it will be
         closed by `close`, after a delay.
         """
-        now_ms, bounds = self._clock.now_ms(), self._bounds(listener_name)
+        now_ms, bounds = self._clock.timer_ms(), self._bounds(listener_name)
         delays_ms = [self._rates.delay_ms(of, bound, now_ms) for of, bound in bounds.items()]
         refusal_ms = 0
         if not self.is_of_brokers(listener_name):

@@ -167,7 +167,7 @@ class Authenticator:
 
     def _on_token(self, token: bytes) -> SaslAuthenticateResponse:
         clock = self._connections.clock
-        return self._login.on_token(token, now_ms=clock.now_ms(), wall_ms=clock.wall_ms())
+        return self._login.on_token(token, now_ms=clock.timer_ms(), wall_ms=clock.wall_ms())
 
     def _send(self, api: Api, call: Call, correlation_id: int, answer: Message) -> None:
         came_at_ms = self._connection.active_ms
@@ -215,7 +215,7 @@ class LastingDispatcher(Dispatcher):
         session = self.session
         assert session is not None
         if session.ends_ms is not None:
-            now_ms = self._node.clock.now_ms()
+            now_ms = self._node.clock.timer_ms()
             if frame[:2] == _HANDSHAKE_START and session.may_renew(now_ms):
                 self._authenticator.begin_again(session, now_ms)
                 self._authenticator.on_frame(frame)

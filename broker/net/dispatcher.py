@@ -36,6 +36,7 @@ from .eager_future import EagerFuture
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..runtime import Clock, Timer
 
 logger = logging.getLogger(__name__)
 
@@ -103,22 +104,23 @@ class Parked:
 class Mute(Parked):
     """The time for which a client is throttled; its answer is None."""
 
-    __slots__ = ("_timer", "_until_ms")
+    __slots__ = ("_clock", "_timer", "_until_ms")
 
-    def __init__(self, api: Api, client: Client) -> None:
+    def __init__(self, api: Api, client: Client, clock: "Clock") -> None:
         super().__init__(api, Call(0, None, client), 0, 0, 0)
         self.is_kept = True  # so no Produce may follow, either
         self.task = asyncio.get_running_loop().create_future()
+        self._clock = clock
         self._until_ms = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
-    def last_until(self, until_ms: int, now_ms: int) -> None:
-        """Last until then, unless it lasts longer already."""
+    def last(self, throttle_ms: int) -> None:
+        """Last for this time from now, unless it lasts longer already."""
+        until_ms = self._clock.timer_ms() + throttle_ms
         if until_ms > self._until_ms:
             self.close()
             self._until_ms = until_ms
-            delay_s = (until_ms - now_ms) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._end)
+            self._timer = self._clock.call_at(until_ms, self._end)
 
     def close(self) -> None:
         """Stop the timer."""
@@ -342,12 +344,11 @@ class Dispatcher:
     def _mute(self, api: Api, throttle_ms: int) -> None:
         last = self.parked[-1] if self.parked else None
         if not isinstance(last, Mute) or self._is_ready(last):
-            last = Mute(api, self._client)
+            last = Mute(api, self._client, self._node.clock)
             assert last.task is not None
             last.task.add_done_callback(self._on_answer)
             self._owe(last)
-        now_ms = self._node.clock.now_ms()
-        last.last_until(now_ms + throttle_ms, now_ms)
+        last.last(throttle_ms)
 
     def _serves_v2(self, api: Api, version: int) -> bool:
         """Whether a version that belongs to version 2 of transactions is served."""

@@ -1,9 +1,10 @@
 """Refused connections that are closed later, as their clients would come again at once."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
+
+from ..runtime import Clock, Timer
 
 HELD_PER_HOST_MAX: Final = 32
 HELD_MAX: Final = 1024
@@ -12,8 +13,9 @@ HELD_MAX: Final = 1024
 class Held:
     """Nothing is read of these connections, and they count for no other limit."""
 
-    def __init__(self) -> None:
-        self._held: dict[asyncio.TimerHandle, Callable[[], None]] = {}
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held: dict[Timer, Callable[[], None]] = {}
         self._per_host: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -32,7 +34,7 @@ class Held:
                 del self._per_host[host]
             close()
 
-        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, let_go)
+        timer = self._clock.call_at(self._clock.timer_ms() + delay_ms, let_go)
         self._held[timer] = close
         self._per_host[host] += 1
 

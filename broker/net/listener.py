@@ -92,7 +92,7 @@ class PlainListener:
                 self._pause(partial(self._admission.wait_for_slot, self.name))
                 return
             if delay_ms := self._admission.delay_ms(self.name):
-                self._pause(partial(asyncio.sleep, delay_ms / 1000))
+                self._pause(partial(self._connections.clock.sleep, delay_ms))
                 return
             try:
                 sock, peer = self._socket.accept()

@@ -42,7 +42,7 @@ class Deletions:
 
     def add(self, plan: Plan, delay_ms: int) -> None:
         """Have a plan run once the delay is over."""
-        due_ms = self._clock.now_ms() + delay_ms
+        due_ms = self._clock.timer_ms() + delay_ms
         heapq.heappush(self._pending, (due_ms, next(self._numbers), plan))
         self._added.set()
 
@@ -50,9 +50,8 @@ class Deletions:
         """Run due plans forever, one at a time."""
         while True:
             self._added.clear()
-            wait_ms = self._wait_ms()
-            if wait_ms is None or wait_ms > 0:
-                await self._wait(wait_ms)
+            if not self._pending or self._pending[0][0] > self._clock.timer_ms():
+                await self._wait()
                 continue
             _, _, plan = heapq.heappop(self._pending)
             try:
@@ -60,13 +59,13 @@ class Deletions:
             except LogDirFailed as error:
                 self._on_failure(error)
 
-    def _wait_ms(self) -> int | None:
-        """The time until the next plan is due; None: nothing is pending."""
-        return self._pending[0][0] - self._clock.now_ms() if self._pending else None
-
-    async def _wait(self, wait_ms: int | None) -> None:
+    async def _wait(self) -> None:
+        """Until the first plan is due, or one is added."""
+        if not self._pending:
+            await self._added.wait()
+            return
+        timer = self._clock.call_at(self._pending[0][0], self._added.set)
         try:
-            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                await self._added.wait()
-        except TimeoutError:
-            pass
+            await self._added.wait()
+        finally:
+            timer.cancel()

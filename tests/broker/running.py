@@ -12,7 +12,7 @@ from odradek.broker.coordination.current import CurrentSession
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import Listener
 from odradek.broker.node import Node
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Clock, Runtime
 from odradek.broker.server import Broker
 from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.files import RealFileSystem
@@ -51,8 +51,8 @@ class WatchedFiles(RealFileSystem):
         return [file.path for file in self.log_files if file.referenced]
 
 
-class MovableClock:
-    """The machine's clocks, which a test can move on."""
+class LeapingClock(Clock):
+    """The machine's clocks, all of which a test can move on; no timer notices."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
@@ -72,7 +72,7 @@ class RunningBroker(Broker):
     connections: Connections
     listeners: list[Listener]
     files: WatchedFiles
-    clock: MovableClock
+    clock: LeapingClock
 
     async def _make_node(self, log_dirs: LogDirs, cluster_id: str, session: CurrentSession) -> Node:
         self.node = await super()._make_node(log_dirs, cluster_id, session)
@@ -114,7 +114,7 @@ def make_broker(
     }
     runtime = Runtime.system()
     runtime.files = files or WatchedFiles()
-    runtime.clock = MovableClock(runtime)
+    runtime.clock = LeapingClock(runtime)
     runtime.store_offload = inline_offload  # a start commits twenty times
     broker = RunningBroker(load_config(overrides=overrides), runtime, portable=portable)
     broker.files, broker.clock = runtime.files, runtime.clock

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Clock, Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
@@ -35,7 +35,7 @@ AT_REST = {"log.cleaner.enable": "false"}  # the picture stays as it was
 Test = Callable[[Client, Picture], Awaitable[None]]
 
 
-class RecordedClock:
+class RecordedClock(Clock):
     """It is the time of the recording: nothing has expired."""
 
     def __init__(self, runtime: Runtime, start_ms: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.net.dispatcher import Mute
+from odradek.broker.runtime import Clock
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
@@ -33,7 +34,7 @@ BATCH = batch_of(bytes(20_000))
 BATCH_BYTES = len(BATCH)
 
 
-class Standing:
+class Standing(Clock):
     """A clock that moves only when it is told to."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 from odradek.broker.jobs import InlineJobs
-from odradek.broker.runtime import OFFLOAD_THREADS_MAX, WRITE_THREADS_MAX, Runtime
+from odradek.broker.runtime import OFFLOAD_THREADS_MAX, WRITE_THREADS_MAX, Clock, Runtime
 from odradek.storage.files import FileSystem
 
 from .loop import SimLoop
@@ -22,7 +22,7 @@ SLOW_CALL_NS = (2_000_000, 100_000_000)
 SLOW_ONE_IN = 30
 
 
-class SimClock:
+class SimClock(Clock):
     """Virtual time.  The wall clock can be moved, as an administrator would."""
 
     def __init__(self, loop: SimLoop) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from odradek.broker import runtime
 from odradek.broker.administration.acls import NOTIFICATION_AGE_MS, Acls, check_new
 from odradek.broker.coordination import acl_znodes
 from odradek.broker.coordination.embedded import EmbeddedStore
@@ -38,7 +39,7 @@ BY_KAFKA = (
 """As Kafka 3.9.2 wrote it."""
 
 
-class Clock:
+class Clock(runtime.Clock):
     """Clocks that a test moves."""
 
     def __init__(self) -> None:

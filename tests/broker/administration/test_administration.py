@@ -29,7 +29,7 @@ from tests.broker.requests import (
     describe_configs,
     metadata,
 )
-from tests.broker.running import MovableClock, RunningBroker, WatchedFiles, hang_up
+from tests.broker.running import LeapingClock, RunningBroker, WatchedFiles, hang_up
 from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.messages import creatable, error_codes
@@ -80,7 +80,7 @@ async def running(directory: Path, racks: str = "", **settings: str) -> AsyncIte
     """`racks`: one letter for each broker, a space for none."""
     runtime = Runtime.system()
     runtime.files = WatchedFiles()
-    runtime.clock = MovableClock(runtime)
+    runtime.clock = LeapingClock(runtime)
     store = EmbeddedStore(str(directory / "store"), runtime=runtime)
     brokers: list[RunningBroker] = []
     try:

@@ -8,14 +8,14 @@ from typing import TypeVar, TypeVarTuple
 from odradek.broker.coordination.journal import Saved
 from odradek.broker.coordination.tree import Node
 from odradek.broker.jobs import InlineJobs
-from odradek.broker.runtime import Offload, Runtime
+from odradek.broker.runtime import Clock, Offload, Runtime
 from odradek.storage.files import RealFileSystem
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class FakeClock:
+class FakeClock(Clock):
     """Stands still until it is moved."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from odradek.broker.coordinators.alarms import TURN_KEYS_MAX, Alarms
 from odradek.broker.runtime import Runtime
-from tests.broker.running import MovableClock
+from tests.broker.running import LeapingClock
 from tests.support.awaiting import until
 
 
@@ -14,7 +14,7 @@ class Bell:
 
     def __init__(self) -> None:
         runtime = Runtime.system()
-        self.clock = MovableClock(runtime)
+        self.clock = LeapingClock(runtime)
         self.start_ms = self.clock.now_ms()
         self.rang: list[str] = []
         self.alarms: Alarms[str] = Alarms(self.clock, self.rang.append)

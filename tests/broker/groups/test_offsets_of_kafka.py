@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from odradek.broker import runtime
 from odradek.broker.coordinators.log import CoordinatorLog
 from odradek.broker.core.effects import Producer
 from odradek.broker.core.partition import Partition
@@ -66,7 +67,7 @@ async def test_they_are_told_as_kafka_tells_them(broker: RunningBroker) -> None:
     assert await told(client, GROUPS) == RECORDED["committed"]
 
 
-class Clock:
+class Clock(runtime.Clock):
     """It is the time of a batch."""
 
     def __init__(self) -> None:

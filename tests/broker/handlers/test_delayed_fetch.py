@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.core.news import News
 from odradek.broker.core.waiters import Waiters
 from odradek.broker.handlers.delayed_fetch import DelayedFetch
+from odradek.broker.runtime import Moves
 from odradek.protocol.messages.k01_fetch import FetchResponse
 
 LONG_S = 60.0
@@ -28,11 +29,11 @@ class Reading:
         self.has_enough = False
         self.breaks = False
 
-    def delay(self, wait_s: float = LONG_S) -> DelayedFetch:
+    def delay(self, wait_s: float = LONG_S, moves: Moves | None = None) -> DelayedFetch:
         self._news: News[Any] = News()
         for number, waiters in enumerate(self.news):
             self._news.watch(number, waiters, [waiters])
-        return DelayedFetch(self, self.reads, self._news, wait_s=wait_s)
+        return DelayedFetch(self, self.reads, self._news, wait_s=wait_s, moves=moves)
 
     def end(self) -> None:
         self._news.end()
@@ -145,5 +146,25 @@ def test_a_bug_leaves_nobody_waiting() -> None:
         with pytest.raises(ZeroDivisionError):
             await delayed
         assert not any(reading.news)
+
+    asyncio.run(test())
+
+
+def test_a_move_of_the_clock_shortens_the_wait() -> None:
+    async def test() -> None:
+        moves: Moves = set()
+        reading = Reading(1)
+        delayed = reading.delay(moves=moves)
+        (move,) = moves
+        move(int(LONG_S * 1000) - 10_000)
+        await turn()
+        assert not delayed.done()
+        move(10_000)
+        assert isinstance(await delayed, FetchResponse)
+        assert reading.looked == [{0}]
+        assert not moves
+        cancelled = Reading(1).delay(moves=moves)
+        cancelled.cancel()
+        assert not moves
 
     asyncio.run(test())

@@ -6,6 +6,7 @@ import pytest
 
 from odradek.broker.net import held as module
 from odradek.broker.net.held import Held
+from odradek.broker.runtime import SystemClock
 from odradek.protocol.messages.k49_alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -85,6 +86,7 @@ async def test_an_address_over_its_quota_is_held_unread_and_then_closed(
     assert broker.node.metrics.counters["connections_refused_by_quota"] == 1
     assert not asked.done()
     (timer,) = held._held
+    assert isinstance(timer, asyncio.TimerHandle)
     timer._run()  # the hour is over
     timer.cancel()
     await asyncio.wait([asked])
@@ -140,7 +142,7 @@ async def test_limits_of_one_listener(broker: RunningBroker) -> None:
 
 @asynchronous
 async def test_few_are_held() -> None:
-    held, closed = Held(), list[str]()
+    held, closed = Held(SystemClock()), list[str]()
     for host in range(40):
         for _ in range(40):
             held.hold(f"10.0.0.{host}", lambda: closed.append("now"), 3_600_000)

@@ -17,7 +17,7 @@ from odradek.broker.net.dispatcher import PARKED_PRODUCES_MAX, Dispatcher
 from odradek.broker.net.eager_future import EagerFuture
 from odradek.broker.node import Node
 from odradek.broker.quotas import Quotas
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Clock, Runtime
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Truncated, UnsupportedVersion
 from odradek.protocol.messages.k00_produce import ProduceRequest, ProduceResponse
 from odradek.protocol.messages.k01_fetch import (
@@ -93,6 +93,19 @@ class LateAnswer(EagerFuture[Message]):
         self.add_done_callback(lambda _: self.tell())
 
 
+class ConversationClock(Clock):
+    """Stands still until the test moves it."""
+
+    def __init__(self, conversation: "Conversation") -> None:
+        self._conversation = conversation
+
+    def now_ms(self) -> int:
+        return self._conversation.now_ms
+
+    def wall_ms(self) -> int:
+        raise NotImplementedError
+
+
 class Conversation:
     """A dispatcher whose requests are answered as the test says."""
 
@@ -103,7 +116,7 @@ class Conversation:
         self.answers: list[Answer | Exception] = []
         self.requests: list[Message] = []
         self.metrics, self.now_ms, self.now_ns = Metrics(), 0, 0
-        clock = SimpleNamespace(now_ms=lambda: self.now_ms)
+        clock = ConversationClock(self)
         config = SimpleNamespace(
             odradek_transaction_version=0, odradek_non_produce_request_bytes_max=1 << 20
         )

@@ -1,5 +1,7 @@
 """What a connection does while its client is throttled."""
 
+import asyncio
+
 import pytest
 
 from odradek.broker.net.dispatcher import Mute
@@ -133,7 +135,7 @@ def test_hanging_up_ends_the_mute(conversation: Conversation, is_known: bool) ->
         mute = mute_of(conversation)
         conversation.dispatcher.close()
         await settle()
-        assert mute._timer is not None
+        assert isinstance(mute._timer, asyncio.TimerHandle)
         assert mute._timer.cancelled()
         assert conversation.client.resumed <= 1
         mute._end()  # a timer of the same turn

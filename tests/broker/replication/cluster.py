@@ -34,7 +34,7 @@ from odradek.protocol.messages.k56_alter_partition import (
 from odradek.protocol.schema import Message
 from odradek.storage.directory.log_dirs import LogDirs
 from tests.broker.faulty_files import FaultyFiles
-from tests.broker.running import HOST, MovableClock
+from tests.broker.running import HOST, LeapingClock
 from tests.sim.loop import SimLoop
 from tests.sim.runtime import SimClock, sim_runtime
 from tests.support.awaiting import until
@@ -147,7 +147,7 @@ class Replicating:
         else:
             self.runtime = Runtime.system()
             self.runtime.files = self.files
-        self.clock = self.runtime.clock = MovableClock(self.runtime)
+        self.clock = self.runtime.clock = LeapingClock(self.runtime)
         self.controller = Controller()
         self.failures: list[str] = []
         self.overrides: dict[str, str] = {}

@@ -16,7 +16,7 @@ from odradek.broker.partitions.roles import Codes, Roles
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.jobs import run_job
-from tests.broker.running import MovableClock
+from tests.broker.running import LeapingClock
 from tests.support.awaiting import until
 
 from .cluster import TOPIC, Cluster, Replicating, state_of
@@ -275,7 +275,7 @@ def test_what_was_looked_at_is_left_alone_for_longer_and_longer(
 ) -> None:
     """A follower whose disk is full asks for the same for hours."""
     runtime = Runtime.system()
-    clock = MovableClock(runtime)
+    clock = LeapingClock(runtime)
     reports = DamageReports(clock)
 
     class Kept:

@@ -4,13 +4,14 @@ import logging
 
 import pytest
 
+from odradek.broker import runtime
 from odradek.broker.core.acls.terms import Operation, ResourceType
 from odradek.broker.rights.audit import LINES_MAX, MINUTE_MS, Audit
 
 TOPIC, READ = ResourceType.TOPIC, Operation.READ
 
 
-class Clock:
+class Clock(runtime.Clock):
     def __init__(self) -> None:
         self.ms = 0
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 from zlib import crc32
 
+from odradek.broker.runtime import Clock
+
 STORE: Final = 0
 """Stands for the store where links are cut."""
 NOTHING: Final = False
@@ -51,7 +53,7 @@ class Node(Protocol):
         ...
 
 
-class World:
+class World(Clock):
     """The clock, and what is still to happen."""
 
     def __init__(self, seed: int) -> None:
