@@ -11,6 +11,7 @@ from typing import Final
 
 from .runtime import Clock, Moves
 
+AHEAD_MS_MAX: Final = 100 * 365 * 86_400_000
 ROUNDS_WITHIN_S: Final = 30
 
 
@@ -61,10 +62,13 @@ class MovableClock(Clock):
     async def advance(self, by_ms: int) -> None:
         """Move on; return once every timer that is due was called and no round goes on.
 
-        Raises: ValueError if `by_ms` is negative; RoundsLast after `ROUNDS_WITHIN_S`.
+        Raises: ValueError if `by_ms` is negative or leads too far; RoundsLast after
+        `ROUNDS_WITHIN_S`.
         """
         if by_ms < 0:
             raise ValueError(f"time does not go back: {by_ms} ms")
+        if self._ahead_ms + by_ms > AHEAD_MS_MAX:
+            raise ValueError("the clock would be more than a hundred years ahead")
         self._ahead_ms += by_ms
         for move in list(self.moves):
             move(by_ms)

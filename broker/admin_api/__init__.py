@@ -15,12 +15,21 @@ if TYPE_CHECKING:
     from ..server import Broker
 
 
+def prepare_admin(config: "Config", runtime: "Runtime") -> None:
+    """Before brokers are made, give them what the admin API can change: a clock that it moves."""
+    if config.odradek_admin_listener:
+        from ..movable_clock import MovableClock
+
+        runtime.clock = MovableClock(runtime.clock)
+
+
 @asynccontextmanager
 async def serve_admin(
     config: "Config", running: "Broker | LocalCluster", runtime: "Runtime"
 ) -> AsyncIterator[str]:
     """Serve the admin API of brokers that run; yields its URL, or an empty text if there is none.
 
+    The caller must have called `prepare_admin` with the same runtime.
     Raises: StartupError.
     """
     if not config.odradek_admin_listener:

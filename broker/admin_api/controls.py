@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..movable_clock import MovableClock
 from ..server import Broker
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ class Controls:
     runtime: "Runtime"
     changing_brokers: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a broker is started or ended, so that no two requests do so at once."""
+
+    @property
+    def clock(self) -> MovableClock:
+        """The brokers' clock."""
+        assert isinstance(self.runtime.clock, MovableClock)
+        return self.runtime.clock
 
     @property
     def cluster(self) -> "LocalCluster | None":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import brokers, faults, groups, journal, leaders, openapi, records, topics
+from . import brokers, clock, faults, groups, journal, leaders, openapi, records, topics
 from .controls import Controls
 from .fields import Field, Json
 from .problems import Problem
@@ -96,6 +96,10 @@ ROUTES: Final = (
     Route("DELETE", "/faults/{id}", faults.remove, NOTHING),
     Route("GET", "/journal", journal.show, journal.REQUESTS, journal.SHOW),
     Route("DELETE", "/journal", journal.clear, NOTHING),
+    Route("GET", "/clock", clock.show, clock.CLOCK),
+    Route("POST", "/clock/advance", clock.advance, clock.CLOCK, (clock.BY,)),
+    Route("POST", "/clock/freeze", clock.freeze, clock.CLOCK),
+    Route("POST", "/clock/resume", clock.resume, clock.CLOCK),
 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.broker.admin_api import serve_admin
+from odradek.broker.admin_api import prepare_admin, serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
@@ -167,6 +167,7 @@ async def _serve(
         _stop_at_end_of_stdin(stopping)
     allow_many_files()
     runtime = Runtime.system()
+    prepare_admin(config, runtime)
     try:
         running = _make(config, load, count, runtime)
         if not await _has_started(running, stopping):

@@ -22,6 +22,7 @@ from .admin import delete_all_topics
 from .beside import beside_the_loop
 from .child import ChildBroker
 from .child_cluster import ChildCluster
+from .clock import Clock
 from .commands import EXPIRE, KILL, START, STOP
 from .door import AdminClient, AdminClients
 from .errors import BrokerFailed
@@ -387,7 +388,7 @@ class Broker:
         """
         return client_config(client, self.bootstrap_servers, self._security.access_of(user))
 
-    # -- topics, records, groups
+    # -- topics, records, groups, time
 
     @property
     def topics(self) -> Topics:
@@ -398,6 +399,11 @@ class Broker:
     def groups(self) -> Groups:
         """Its groups."""
         return Groups(self._admins)
+
+    @property
+    def clock(self) -> Clock:
+        """Its clock, which tests can move."""
+        return Clock(self._admins)
 
     def records(
         self,

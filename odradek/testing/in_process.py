@@ -152,12 +152,13 @@ class InProcessBroker:
             raise BrokerFailed(reason)
 
     async def _serve_one(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
-        from odradek.broker.admin_api import serve_admin
+        from odradek.broker.admin_api import prepare_admin, serve_admin
         from odradek.broker.config import load_config
         from odradek.broker.server import Broker
 
         started_s = time.monotonic()
         config = load_config(overrides=overrides)
+        prepare_admin(config, runtime)
         broker = Broker(config, runtime)
         await broker.start()
         try:
@@ -168,7 +169,7 @@ class InProcessBroker:
             await broker.stop()
 
     async def _serve_several(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
-        from odradek.broker.admin_api import serve_admin
+        from odradek.broker.admin_api import prepare_admin, serve_admin
         from odradek.broker.config import load_config
         from odradek.broker.local_cluster import LocalCluster
 
@@ -176,13 +177,15 @@ class InProcessBroker:
             return load_config(overrides={**overrides, **own})
 
         started_s = time.monotonic()
+        config = load({})
+        prepare_admin(config, runtime)
         cluster = LocalCluster(
             overrides["log.dirs"], self._brokers, load, runtime, ports=self._ports
         )
         await cluster.start()
         self._cluster = cluster
         try:
-            async with serve_admin(load({}), cluster, runtime):
+            async with serve_admin(config, cluster, runtime):
                 self._settle(list(cluster.brokers.values()), started_s)
                 return await self._failure_before_stop(cluster.failed())
         finally:

@@ -57,12 +57,17 @@ class LeapingClock(Clock):
     def __init__(self, runtime: Runtime) -> None:
         self._clock = runtime.clock
         self.moved_ms = 0
+        self.ahead_ms = 0
+        """How far the times that `MovableClock` moves are ahead."""
 
     def now_ms(self) -> int:
         return self._clock.now_ms() + self.moved_ms
 
     def wall_ms(self) -> int:
-        return self._clock.wall_ms() + self.moved_ms
+        return self._clock.wall_ms() + self.moved_ms + self.ahead_ms
+
+    def timer_ms(self) -> int:
+        return self.now_ms() + self.ahead_ms
 
 
 class RunningBroker(Broker):

@@ -209,6 +209,13 @@ async def test_time_does_not_go_back(clock: MovableClock) -> None:
     assert clock.ahead_ms == 0
 
 
+@on_clock
+async def test_it_goes_ahead_for_a_hundred_years(clock: MovableClock) -> None:
+    await clock.advance(movable_clock.AHEAD_MS_MAX)
+    with pytest.raises(ValueError, match="more than a hundred years ahead"):
+        await clock.advance(1)
+
+
 STEPS = st.one_of(
     st.tuples(st.just("call"), st.integers(-10, 300)),
     st.tuples(st.just("cancel"), st.integers(0, 20)),

@@ -58,6 +58,30 @@ async def test_a_follower_leaves_and_comes_back(cluster: Cluster) -> None:
     await cluster.until_equal()
 
 
+@on_cluster()
+async def test_a_clock_that_is_moved_gives_up_no_follower_and_no_connection(
+    cluster: Cluster,
+) -> None:
+    leader = cluster[1]
+    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
+    await produce(cluster, 1, b"a", acks=-1)
+    cluster[2].replicator.stopped([KEY])
+    await produce(cluster, 1, b"b")
+    connected = len(leader.connections)
+    for moved in cluster.brokers.values():
+        moved.clock.ahead_ms = 365 * 86_400_000
+        await moved.replicator._look()
+        moved.connections.sweep()
+    await pass_over(1)
+    assert not leader.controller.asked
+    assert len(leader.connections) == connected > 0
+    await leader.look_for_lag()
+    await until(lambda: leader.partition().state.isr == (1,))
+    leader.clock.moved_ms += 365 * 86_400_000
+    leader.connections.sweep()
+    assert len(leader.connections) < connected
+
+
 def test_one_line_for_all_that_a_broker_leaves(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
