@@ -60,16 +60,17 @@ ENCODING: Final = Field(
     "How keys, values and values of headers are in JSON: base64 can have any bytes.",
     AS_TEXT,
 )
+ISOLATION: Final = Field(
+    "isolation",
+    one_of("read_uncommitted", COMMITTED),
+    "read_committed leaves out what is in open or aborted transactions.",
+    "read_uncommitted",
+)
 READ: Final = (
     Field("partition", nullable(whole(0, INT32_MAX)), "Only this one; default: all.", None),
     Field("offset", whole(0, INT64_MAX), "Where to begin; default: with the first one.", 0),
     Field("limit", whole(1, RECORDS_MAX), "The most records of the answer.", 1000),
-    Field(
-        "isolation",
-        one_of("read_uncommitted", COMMITTED),
-        "read_committed leaves out what is in open or aborted transactions.",
-        "read_uncommitted",
-    ),
+    ISOLATION,
     ENCODING,
 )
 WRITE: Final = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import brokers, clock, faults, groups, journal, leaders, openapi, records, topics
+from . import brokers, clock, faults, groups, journal, leaders, openapi, records, topics, waits
 from .controls import Controls
 from .fields import Field, Json
 from .problems import Problem
@@ -96,6 +96,10 @@ ROUTES: Final = (
     Route("DELETE", "/faults/{id}", faults.remove, NOTHING),
     Route("GET", "/journal", journal.show, journal.REQUESTS, journal.SHOW),
     Route("DELETE", "/journal", journal.clear, NOTHING),
+    Route("GET", "/wait/topics/{topic}", waits.topic, topics.TOPIC, waits.TOPIC),
+    Route("GET", "/wait/topics/{topic}/records", waits.records, waits.COUNT, waits.RECORDS),
+    Route("GET", "/wait/groups/{group}", waits.group, groups.GROUP, waits.GROUP),
+    Route("GET", "/wait/groups/{group}/lag", waits.lag, waits.LAG, waits.GROUP_LAG),
     Route("GET", "/clock", clock.show, clock.CLOCK),
     Route("POST", "/clock/advance", clock.advance, clock.CLOCK, (clock.BY,)),
     Route("POST", "/clock/freeze", clock.freeze, clock.CLOCK),

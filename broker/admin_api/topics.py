@@ -79,7 +79,7 @@ async def create(controls: Controls, path: Mapping[str, str], fields: Mapping[st
     count = result.num_partitions
     await wait_for_all(
         controls,
-        lambda node: _led_count(node.metadata.topics.get(name)) >= count,
+        lambda node: led_count(node.metadata.topics.get(name)) >= count,
         f"an election of leaders for {name}",
     )
     return _topic(_info(controls, name))
@@ -107,7 +107,8 @@ def _info(controls: Controls, name: str) -> TopicInfo:
     return info
 
 
-def _led_count(info: TopicInfo | None) -> int:
+def led_count(info: TopicInfo | None) -> int:
+    """How many partitions have a leader."""
     if info is None:
         return 0
     return sum(state.leader != NO_LEADER for state in info.partitions)

@@ -13,6 +13,7 @@ from odradek.protocol.schema import Message
 
 from ..core.effects import Answer, AppendRecords, Caller, Effect, OwnEffect, Reply
 from ..core.moment import Moment
+from ..core.waiters import Waiters
 from ..runtime import Clock, Offload
 from .alarms import Alarms
 from .codec import RecordT
@@ -75,14 +76,17 @@ class LedPartition(Generic[MachineT, RecordT]):
         *,
         perform: Callable[[Any], None] | None = None,
         transactions: Transactions | None = None,
+        changes: Waiters | None = None,
     ) -> None:
         """`perform` carries out the effects that only the machine's coordinator knows.
 
-        `transactions` takes records of transactions from the log, if it may have any.
+        `transactions` takes records of transactions from the log, if it may have any. `changes` are
+        told whenever the machine may have changed.
         """
         self.machine = machine
         self._perform = perform
         self._transactions = transactions
+        self._changes = Waiters() if changes is None else changes
         self.is_loading = True
         self._log = its_log
         self._clock = clock
@@ -123,6 +127,8 @@ class LedPartition(Generic[MachineT, RecordT]):
         if key is not None:
             self.machine.settled(key)
             self._set_alarm(key)
+        if self._changes:
+            self._changes.wake()
 
     def _append(self, key: str | None, effect: AppendRecords) -> None:
         def then(code: ErrorCode) -> None:
@@ -172,6 +178,7 @@ class LedPartition(Generic[MachineT, RecordT]):
         self.is_loading = False
         for key in self.machine.ids:
             self._set_alarm(key)
+        self._changes.wake()
         took_ms = self._clock.now_ms() - started_ms
         return Loaded(loader.record_count, loader.skipped_count, took_ms)
 

@@ -9,6 +9,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from odradek.storage.errors import LogDirFailed
 
 from ..core.partition import Partition
+from ..core.waiters import Waiters
 from ..tasks import TaskSupervisor
 from .codec import RecordCodec, RecordT
 from .internal_topic import InternalTopic
@@ -48,10 +49,12 @@ class LedPartitions(Generic[MachineT, RecordT]):
         log_settings: Callable[[], LogSettings],
         perform: "Callable[[LedPartition[MachineT, RecordT], Any], None] | None" = None,
         transactions: Callable[[MachineT], Transactions] | None = None,
+        changes: Waiters | None = None,
     ) -> None:
         """`make` creates the machine of a partition, and `perform` carries out its own effects.
 
         `transactions`: what takes a machine's records of transactions, if there may be any.
+        `changes` are told whenever a machine may have changed.
         """
         self._topic = topic
         self._local = local
@@ -61,6 +64,7 @@ class LedPartitions(Generic[MachineT, RecordT]):
         self._log_settings = log_settings
         self._perform = perform
         self._transactions = transactions
+        self._changes = changes
         self._led: dict[int, LedPartition[MachineT, RecordT]] = {}
         self._counting: asyncio.Task[None] | None = None
 
@@ -122,6 +126,7 @@ class LedPartitions(Generic[MachineT, RecordT]):
             local.clock,
             perform=None if perform is None else lambda effect: perform(led, effect),
             transactions=None if self._transactions is None else self._transactions(machine),
+            changes=self._changes,
         )
         self._tasks.spawn(self._load(number, led), f"load {self._topic.name}-{number}")
 

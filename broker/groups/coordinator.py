@@ -18,6 +18,7 @@ from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
 from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
+from ..core.waiters import Waiters
 from ..member.metadata import MetadataCache
 from ..net.call import Call
 from ..tasks import TaskSupervisor
@@ -96,6 +97,8 @@ class GroupCoordinator:
         self._topics = MetadataTopics(local.metadata)
         self._member_ids = MemberIds(local.runtime.random.randbytes)
         self._shards: LedShards | None = None
+        self.changes = Waiters()
+        """Told whenever a group or its offsets may have changed."""
 
     # Requests.
 
@@ -184,6 +187,7 @@ class GroupCoordinator:
             make=make,
             log_settings=log_settings,
             transactions=lambda shard: shard.offsets,
+            changes=self.changes,
         )
 
     def _settings(self, group_id: str) -> "GroupSettings":
@@ -214,6 +218,7 @@ class GroupCoordinator:
         led = None if self._shards is None else self._shards.loaded_at(partition)
         if led is not None:
             led.machine.offsets.end_transaction(producer_id, is_committed=is_committed)
+            self.changes.wake()
 
     # Housekeeping.
 

@@ -11,6 +11,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
 
 from ..core.partition_state import LEADER_IS_DELETED, PartitionState
+from ..core.waiters import Waiters
 from ..net.call import CloseConnection
 
 FIRST_WORD_WITHIN_S: Final = 3.0
@@ -80,6 +81,8 @@ class MetadataCache:
         self.topics: dict[str, TopicInfo] = {}
         self._names: dict[bytes, str] = {}
         self._changed = asyncio.Event()
+        self.changes = Waiters()
+        """Told of every change of any topic."""
         self._one_by_one = asyncio.Lock()
         self.is_told = False
         """Whether a controller has announced all brokers and partitions to this broker."""
@@ -115,6 +118,7 @@ class MetadataCache:
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
+        self.changes.wake()
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name behind a topic id."""

@@ -10,5 +10,6 @@ from odradek.client_configs import ClientName
 
 from .broker import Broker
 from .errors import BrokerFailed
+from .waits import WaitTimeout
 
-__all__ = ["Broker", "BrokerFailed", "ClientName"]
+__all__ = ["Broker", "BrokerFailed", "ClientName", "WaitTimeout"]

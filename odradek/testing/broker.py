@@ -34,6 +34,7 @@ from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
 from .security import IN_SETTINGS, Security
 from .topics import Topics
+from .waits import Waiting
 
 if TYPE_CHECKING:
     from .in_process import InProcessBroker
@@ -68,7 +69,7 @@ OWN_SETTINGS: Final = {
 }
 
 
-class Broker:
+class Broker(Waiting):
     """A broker, or a cluster of them, on free ports of this machine; a context manager.
 
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several

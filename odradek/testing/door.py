@@ -107,17 +107,24 @@ class AdminClient:
 class AdminClients:
     """The clients of the admin APIs of all processes of a fixture; usually there is only one."""
 
-    def __init__(self, urls: Callable[[], list[str]], token: str) -> None:
+    def __init__(
+        self, urls: Callable[[], list[str]], token: str, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         """`urls`: of the processes that run now."""
         self._urls = urls
         self._token = token
+        self._timeout_s = timeout_s
         self._clients: dict[str, AdminClient] = {}
 
     def __iter__(self) -> Iterator[AdminClient]:
         for url in self._urls():
             if url not in self._clients:
-                self._clients[url] = AdminClient(url, token=self._token)
+                self._clients[url] = AdminClient(url, token=self._token, timeout_s=self._timeout_s)
             yield self._clients[url]
+
+    def patient(self, timeout_s: float) -> "AdminClients":
+        """Others that wait for so long, on connections of their own; the caller closes them."""
+        return AdminClients(self._urls, self._token, timeout_s=timeout_s)
 
     @property
     def first(self) -> AdminClient:
