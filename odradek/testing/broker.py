@@ -37,6 +37,7 @@ from .topics import Topics
 from .waits import Waiting
 
 if TYPE_CHECKING:
+    from .aio import AsyncBroker
     from .in_process import InProcessBroker
     from .processes import ProcessCluster
 
@@ -390,6 +391,13 @@ class Broker(Waiting):
         return client_config(client, self.bootstrap_servers, self._security.access_of(user))
 
     # -- topics, records, groups, time
+
+    @property
+    def aio(self) -> "AsyncBroker":
+        """The blocking calls as coroutines: `await broker.aio.produce("t", b"v")`."""
+        from .aio import AsyncBroker  # it imports this module
+
+        return AsyncBroker(self)
 
     @property
     def topics(self) -> Topics:

@@ -1,0 +1,112 @@
+"""The blocking calls of a `Broker` as coroutines: `await broker.aio.topics.create("orders")`.
+
+The names, arguments and results are the same. A call runs in a thread, so the event loop of a test
+goes on meanwhile; cancelling the wait does not stop the call.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from .broker import Broker
+from .groups import Group, Groups, Member, TopicPartition
+from .topics import Topics
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Awaited(Generic[P, R]):
+    """A method that runs a blocking method of the wrapped object in a thread."""
+
+    def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
+        self._method = method
+
+    def __get__(
+        self, instance: "Wrapper", owner: type["Wrapper"]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """The method of an instance."""
+
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return await asyncio.to_thread(self._method, instance.wrapped, *args, **kwargs)
+
+        return call
+
+
+class Wrapper:
+    """An object that has the blocking calls of another one as coroutines."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+
+
+class AsyncTopics(Wrapper):
+    """See `Topics`; `get(name)` is `topics[name]`, `names()` are all."""
+
+    create = Awaited(Topics.create)
+    delete = Awaited(Topics.delete)
+    get = Awaited(Topics.__getitem__)
+    names = Awaited(list[str])
+
+
+class AsyncGroup(Wrapper):
+    """See `Group`: `await broker.aio.groups["g"].offsets`."""
+
+    @property
+    def state(self) -> Awaitable[str]:
+        """Kafka's name of its state."""
+        return asyncio.to_thread(lambda: Group.state.__get__(self.wrapped))
+
+    @property
+    def members(self) -> Awaitable[list[Member]]:
+        """The members with what they are assigned."""
+        return asyncio.to_thread(lambda: Group.members.__get__(self.wrapped))
+
+    @property
+    def offsets(self) -> Awaitable[dict[TopicPartition, int]]:
+        """The committed offsets by topic and partition."""
+        return asyncio.to_thread(lambda: Group.offsets.__get__(self.wrapped))
+
+    @property
+    def lag(self) -> Awaitable[dict[TopicPartition, int]]:
+        """How many offsets each committed offset is behind the high watermark."""
+        return asyncio.to_thread(lambda: Group.lag.__get__(self.wrapped))
+
+
+class AsyncGroups(Wrapper):
+    """See `Groups`; `ids()` are all."""
+
+    ids = Awaited(list[str])
+
+    def __getitem__(self, group_id: str) -> AsyncGroup:
+        groups: Groups = self.wrapped
+        return AsyncGroup(groups[group_id])
+
+
+class AsyncBroker(Wrapper):
+    """See `Broker`."""
+
+    start = Awaited(Broker.start)
+    stop = Awaited(Broker.stop)
+    kill = Awaited(Broker.kill)
+    pause = Awaited(Broker.pause)
+    resume = Awaited(Broker.resume)
+    restart = Awaited(Broker.restart)
+    close = Awaited(Broker.close)
+    reset = Awaited(Broker.reset)
+    leader = Awaited(Broker.leader)
+    records = Awaited(Broker.records)
+    produce = Awaited(Broker.produce)
+    move_leader = Awaited(Broker.move_leader)
+    shuffle_leaders = Awaited(Broker.shuffle_leaders)
+    coordinator = Awaited(Broker.coordinator)
+
+    @property
+    def topics(self) -> AsyncTopics:
+        """Its topics."""
+        return AsyncTopics(self.wrapped.topics)
+
+    @property
+    def groups(self) -> AsyncGroups:
+        """Its groups."""
+        return AsyncGroups(self.wrapped.groups)

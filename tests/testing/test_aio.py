@@ -1,0 +1,46 @@
+"""`broker.aio`: the same calls as coroutines."""
+
+import asyncio
+
+import pytest
+
+from odradek.testing import Broker
+from odradek.testing.aio import AsyncBroker, AsyncGroup, AsyncTopics
+from odradek.testing.door import AdminError
+from tests.broker.coordination.asynchronous import asynchronous
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow]
+
+
+@asynchronous
+async def test_all_is_there_as_coroutines() -> None:
+    async with Broker(brokers=2, in_process=True) as broker:
+        aio = broker.aio
+        created = await aio.topics.create("t", partitions=2, replication_factor=2)
+        assert await aio.topics.get("t") == created
+        assert await aio.topics.names() == ["t"]
+        written = await asyncio.gather(*(aio.produce("t", b"v", partition=1) for _ in range(5)))
+        assert sorted(each.offset for each in written) == [0, 1, 2, 3, 4]
+        assert len(await aio.records("t")) == 5
+        assert await aio.groups.ids() == []
+        group = aio.groups["g"]
+        assert (await group.state, await group.offsets) == ("Dead", {})
+        assert (await group.members, await group.lag) == ([], {})
+        assert await aio.coordinator("g") in (0, 1)
+        moved = await aio.move_leader("t", 1)
+        assert await aio.leader("t", 1) == moved
+        assert await aio.shuffle_leaders("t")
+        await aio.pause(0)
+        await aio.resume(0)
+        await aio.stop(0)
+        await aio.start(0)
+        with pytest.raises(AdminError, match="TOPIC_ALREADY_EXISTS"):
+            await aio.topics.create("t")
+        await aio.topics.delete("t")
+
+
+def test_it_has_the_names_of_the_blocking_calls() -> None:
+    for wrapper, blocking in ((AsyncBroker, Broker), (AsyncGroup, type(Broker().groups["g"]))):
+        names = {name for name in vars(wrapper) if not name.startswith("_")}
+        assert names <= set(dir(blocking))
+    assert {"create", "delete"} <= set(vars(AsyncTopics))
