@@ -208,10 +208,7 @@ class Broker:
         return await asyncio.shield(self._failed)
 
     async def ask_controller(self, request: Message, version: int) -> Message:
-        """Send the controller a request, wherever it is; retried until one answers.
-
-        Raises: PeerFailed when the broker stops.
-        """
+        """Send the controller a request, wherever it is.  Raises: PeerFailed."""
         return await self._member.ask_controller(request, version)
 
     @property

@@ -5,7 +5,7 @@ sees them.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
@@ -14,11 +14,13 @@ from odradek.protocol.schema import Message
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..node import Node
 from ..peers.own import ask_self
+from ..peers.peer import PeerFailed
 from .controls import Controls
 from .problems import Problem, not_found
 
 TIMEOUT_S: Final = 15.0
 TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
+RETRY_S: Final = 0.1
 _NOT_FOUND: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -59,11 +61,34 @@ async def ask_controller(controls: Controls, request: Message, version: int) -> 
     try:
         async with asyncio.timeout(TIMEOUT_S):
             if node.config.zookeeper_connect is not None:  # it may be in another process
-                return await controls.brokers[node.broker_id].ask_controller(request, version)
+                return await _ask_any_controller(controls, node.broker_id, request, version)
             await node.metadata.wait_until(lambda: any_node(controls).controller.is_active)
             return await ask_self(any_node(controls), request, version)
     except TimeoutError:
         raise Problem(504, f"no controller answered within {TIMEOUT_S:g} s") from None
+
+
+async def _ask_any_controller(
+    controls: Controls, broker_id: int, request: Message, version: int
+) -> Any:
+    """Ask the controller, wherever it is, until a broker answers that is it."""
+    while True:
+        try:
+            answer = await controls.brokers[broker_id].ask_controller(request, version)
+        except PeerFailed:
+            pass
+        else:
+            if ErrorCode.NOT_CONTROLLER not in _codes(answer):
+                return answer
+        await asyncio.sleep(RETRY_S)
+
+
+def _codes(answer: Any) -> Iterator[int]:
+    """The error codes of an answer, at its top level or of its topics."""
+    yield getattr(answer, "error_code", ErrorCode.NONE)
+    for name in ("topics", "responses"):
+        for result in getattr(answer, name, ()):
+            yield getattr(result, "error_code", ErrorCode.NONE)
 
 
 def leader_node(controls: Controls, topic: str, partition: int) -> Node:
@@ -73,6 +98,8 @@ def leader_node(controls: Controls, topic: str, partition: int) -> Node:
     if state.leader == NO_LEADER:
         raise Problem(409, f"{name} has no leader")
     broker = controls.brokers.get(state.leader)
+    if broker is None and state.leader in controls.broker_ids:
+        raise Problem(409, f"broker {state.leader}, which leads {name}, is down")
     if broker is None:
         raise Problem(421, f"broker {state.leader}, which leads {name}, is not in this process")
     if broker.is_paused:

@@ -106,8 +106,8 @@ class Member:
         await self._until_known()
 
     async def ask_controller(self, request: Message, version: int) -> Message:
-        """Send the controller a request; see `ControllerClient.ask`."""
-        return await self._client.ask(request, version)
+        """Send the controller a request, once; see `ControllerClient.ask_once`."""
+        return await self._client.ask_once(request, version)
 
     async def hand_over(self) -> None:
         """Ask the controller to move leadership away from this broker, as far as possible."""

@@ -6,6 +6,7 @@ The typed objects that `Broker` offers (`topics`, `groups`, ...) are built on it
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,6 +15,8 @@ from .errors import BrokerFailed
 
 PREFIX: Final = "/admin/v1"
 TIMEOUT_S: Final = 60.0
+HEARING_S: Final = 10.0
+POLL_S: Final = 0.02
 
 
 class AdminError(BrokerFailed):
@@ -134,14 +137,26 @@ class AdminClients:
         raise BrokerFailed("no broker runs")
 
     def ask_where_it_is(self, ask: Callable[[AdminClient], Any]) -> Any:
-        """Ask the process that has the broker which a request is about.  Raises: AdminError."""
-        misdirected: AdminError | None = None
-        for client in self:
-            try:
-                return ask(client)
-            except Misdirected as error:
-                misdirected = error
-        raise misdirected or BrokerFailed("no broker runs")
+        """Ask the process that has the broker which a request is about.
+
+        Another process may not have heard yet of what the first one knows.  Raises: AdminError.
+        """
+        deadline_s = time.monotonic() + HEARING_S
+        while True:
+            misdirected: AdminError | None = None
+            for client in self:
+                try:
+                    return ask(client)
+                except Misdirected as error:
+                    misdirected = error
+                except NotFound:
+                    if misdirected is None:
+                        raise
+            if misdirected is None:
+                raise BrokerFailed("no broker runs")
+            if time.monotonic() > deadline_s:
+                raise misdirected
+            time.sleep(POLL_S)
 
     def close(self) -> None:
         """Close all connections."""

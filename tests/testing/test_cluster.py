@@ -112,3 +112,9 @@ def test_with_zookeeper_every_broker_is_a_process(monkeypatch: pytest.MonkeyPatc
         broker.start(2)
         write(broker, "t", [b"second"])
         assert read(broker, "t", 2) == [b"first", b"second"]
+        broker.topics.create("spread", partitions=3, replication_factor=1)
+        for partition in range(3):  # of which each is led in another process
+            broker.produce("spread", f"{partition}", partition=partition)
+        assert [record.value for record in broker.records("spread")] == [b"0", b"1", b"2"]
+        broker.kill(0)
+        assert broker.admin.get("brokers")["brokers"][0]["id"] == 1
