@@ -66,6 +66,7 @@ class HttpConnection:
     ) -> None:
         self._reader = reader
         self._writer = writer
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all is sent
         self._admit = admit
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._method = ""

@@ -12,24 +12,34 @@ READ_BYTES_MAX: Final = 1 << 20
 
 
 class Read(NamedTuple):
-    """Records, and the offset where reading may go on."""
+    """Records, their size, and the offset where reading may go on."""
 
     records: list[Record]
+    size_bytes: int
     next_offset: int
 
 
-def read_records(log: Log, offset: int, *, limit: int, is_committed: bool, bytes_max: int) -> Read:
-    """Records from an offset on, up to the high watermark or, for committed ones, the last stable
-    offset; at most `limit`.  Markers of transactions are left out.
+class Limit(NamedTuple):
+    """How much is read: one record at least, then no more than this."""
 
-    `bytes_max`: of a batch after decompression.
+    records: int
+    size_bytes: int
+    batch_bytes: int
+    """Of a batch after decompression."""
+
+
+def read_records(log: Log, offset: int, limit: Limit, *, is_committed: bool) -> Read:
+    """Records from an offset on, up to the high watermark or, for committed ones, the last stable
+    offset.  Markers of transactions are left out.
+
     Raises: OffsetOutOfRange, CorruptLog, LogDirFailed, MalformedMessage.
     """
     end = log.last_stable_offset if is_committed else log.high_watermark
     records: list[Record] = []
+    size_bytes = 0
     span = log.read(offset, size_bytes_max=READ_BYTES_MAX, offset_end=end)
     if span is None:
-        return Read(records, offset)
+        return Read(records, size_bytes, offset)
     try:
         data = span.read()
     finally:
@@ -41,17 +51,20 @@ def read_records(log: Log, offset: int, *, limit: int, is_committed: bool, bytes
             continue
         if header.base_offset >= end:
             break
-        if header.is_control or (is_aborted is not None and is_aborted(header)):
-            offset = last + 1
-            continue
-        batch = memoryview(data)[position:]
-        for record in _from(batch, header, offset, bytes_max):
-            if len(records) == limit:
-                return Read(records, record.offset)
-            records.append(record)
-            offset = record.offset + 1
+        if not header.is_control and (is_aborted is None or not is_aborted(header)):
+            batch = memoryview(data)[position:]
+            for record in _from(batch, header, offset, limit.batch_bytes):
+                size_bytes += _size_bytes(record)
+                if records and (len(records) >= limit.records or size_bytes > limit.size_bytes):
+                    return Read(records, size_bytes, record.offset)
+                records.append(record)
         offset = last + 1
-    return Read(records, offset)
+    return Read(records, size_bytes, offset)
+
+
+def _size_bytes(record: Record) -> int:
+    parts = [record.key, record.value, *(value for _, value in record.headers)]
+    return sum(len(part) for part in parts if part is not None)
 
 
 def _from(batch: memoryview, header: BatchHeader, offset: int, bytes_max: int) -> Iterator[Record]:

@@ -24,12 +24,13 @@ from .asking import TIMEOUT_MS, check, leader_node, states_of
 from .controls import Controls
 from .fields import TEXT, Field, Json, list_of, nullable, object_of, one_of, pair_of, whole
 from .problems import Problem
-from .reading import read_records
+from .reading import Limit, Read, read_records
 
 PRODUCE_VERSION: Final = 11
 ACKS_ALL: Final = -1
 RECORDS_MAX: Final = 10_000
 HEADERS_MAX: Final = 100
+ANSWER_BYTES_MAX: Final = 4 << 20
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 AS_TEXT: Final = "text"
@@ -104,32 +105,27 @@ WRITE: Final = (
 
 def read(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Read records of a topic, partition by partition; next_offset says where to go on."""
-    topic, limit = path["topic"], fields["limit"]
-    asked = fields["partition"]
+    topic, asked = path["topic"], fields["partition"]
     numbers = [state.partition for state in states_of(controls, topic)]
+    is_committed = fields["isolation"] == COMMITTED
+    records_left, bytes_left = fields["limit"], ANSWER_BYTES_MAX
     shown: list[Json] = []
     ends: list[Json] = []
     for number in numbers if asked is None else [asked]:
         node = leader_node(controls, topic, number)
         partition = node.find(topic, number)
         offset = max(fields["offset"], partition.log.log_start_offset)
-        records: list[Record] = []
-        if len(shown) < limit:
-            records, offset = _read(
-                partition,
-                offset,
-                limit - len(shown),
-                is_committed=fields["isolation"] == COMMITTED,
-                bytes_max=node.decompressed_bytes_max,
-            )
-        shown += [_shown(record, number, fields["encoding"]) for record in records]
-        ends.append(
-            {
-                "partition": number,
-                "next_offset": offset,
-                "high_watermark": partition.log.high_watermark,
-            }
-        )
+        while records_left > 0 and bytes_left > 0:
+            limit = Limit(records_left, bytes_left, node.decompressed_bytes_max)
+            found = _read(partition, offset, limit, is_committed=is_committed)
+            if found.next_offset == offset:
+                break
+            records_left -= len(found.records)
+            bytes_left -= found.size_bytes
+            offset = found.next_offset
+            shown += [_shown(record, number, fields["encoding"]) for record in found.records]
+        high_watermark = partition.log.high_watermark
+        ends.append({"partition": number, "next_offset": offset, "high_watermark": high_watermark})
     return {"records": shown, "partitions": ends}
 
 
@@ -157,30 +153,16 @@ async def write(controls: Controls, path: Mapping[str, str], fields: Mapping[str
     return {"records": places}
 
 
-def _read(
-    partition: Partition, offset: int, limit: int, *, is_committed: bool, bytes_max: int
-) -> tuple[list[Record], int]:
+def _read(partition: Partition, offset: int, limit: Limit, *, is_committed: bool) -> Read:
     """Raises: Problem."""
-    log, records = partition.log, list[Record]()
+    log = partition.log
     name = f"{log.topic}-{log.partition}"
     if offset > log.log_end_offset:
         raise Problem(409, f"{name} ends at offset {log.log_end_offset}")
     try:
-        while len(records) < limit:
-            found = read_records(
-                log,
-                offset,
-                limit=limit - len(records),
-                is_committed=is_committed,
-                bytes_max=bytes_max,
-            )
-            if found.next_offset == offset:
-                break
-            records += found.records
-            offset = found.next_offset
+        return read_records(log, offset, limit, is_committed=is_committed)
     except (StorageError, MalformedMessage) as error:
         raise Problem(409, f"{name} can't be read: {error}") from error
-    return records, offset
 
 
 async def _append(controls: Controls, topic: str, partition: int, records: Sequence[Record]) -> int:

@@ -1,6 +1,7 @@
 """The server of the admin API: its socket, its connections, and how a request finds its route."""
 
 import asyncio
+import contextlib
 import errno
 import inspect
 import logging
@@ -55,7 +56,8 @@ class AdminServer:
         if self._server is not None:
             self._server.close()
             if self.address.path:
-                os.unlink(self.address.path)
+                with contextlib.suppress(OSError):
+                    os.unlink(self.address.path)
             self._server = None
         await self._tasks.close()
 
@@ -82,14 +84,14 @@ class AdminServer:
             parse = parse_body(body, route.fields) if is_post else None
             fields = parse_query(head.query, route.fields) if parse is None else parse
             level = logging.DEBUG if route.method == "GET" else logging.INFO
-            logger.log(level, "admin method=%s path=%s", head.method, head.path)
+            logger.log(level, "admin method=%s path=%.200s", head.method, head.path)
             try:
                 result = route.resource(self._controls, arguments, fields)
                 content: Json = await result if inspect.isawaitable(result) else result
             except Problem:
                 raise
             except Exception as error:  # a bug: the client must hear of it, the broker go on
-                logger.exception("admin request failed path=%s", head.path)
+                logger.exception("admin request failed path=%.200s", head.path)
                 raise Problem(500, f"this failed: {error!r}; the log says where") from error
             return Answer(route.status, content)
 

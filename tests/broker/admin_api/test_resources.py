@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.admin_api import records
 from odradek.broker.admin_api.server import AdminServer
 from odradek.broker.config import Config, load_config
 from odradek.broker.local_cluster import LocalCluster
@@ -178,6 +179,26 @@ async def test_records_are_written_and_read(tmp_path: Path) -> None:
         assert "ask with encoding=base64" in refused(await get(server, path), 409)
         read = (await get(server, f"{path}&encoding=base64")).content
         assert read["records"][0]["value"] == binary
+
+
+@asynchronous
+async def test_an_answer_has_a_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "ANSWER_BYTES_MAX", 1000)
+    async with one(tmp_path) as (server, _):
+        await post(server, "topics", name="t")
+        for _ in range(3):
+            values = [{"value": "x" * 300} for _ in range(3)]
+            await post(server, "topics/t/records", records=values)
+        await post(server, "topics/t/records", records=[{"value": "x" * 5000}])
+        offset, read = 0, []
+        while offset < 10:
+            content = (await get(server, f"topics/t/records?offset={offset}")).content
+            assert content["records"][0]["offset"] == offset
+            read.append(len(content["records"]))
+            offset = content["partitions"][0]["next_offset"]
+        assert read == [3, 3, 3, 1]
 
 
 @asynchronous

@@ -267,6 +267,15 @@ async def test_the_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @asynchronous
+async def test_a_large_answer_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = Route("GET", "/large", lambda *_: "x" * (4 << 20), STRING)
+    monkeypatch.setattr(server_module, "find", lambda *_: (large, {}))
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with served() as server:
+        assert len((await send(server, request)).content) == 4 << 20
+
+
+@asynchronous
 async def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "ANSWER_S", 0.05)
     large = Route("GET", "/large", lambda *_: "x" * (16 << 20), STRING)
