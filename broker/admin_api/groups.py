@@ -3,12 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
-from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
-from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
-from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 
 from ..coordinators.internal_topic import InternalTopic
 from ..node import Node
@@ -89,6 +84,8 @@ async def show_coordinator(
 
 async def _listed(controls: Controls) -> Any:
     """Each group with the broker that coordinates it."""
+    from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
+
     for broker in list(controls.brokers.values()):
         node = broker.node
         answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
@@ -104,6 +101,9 @@ async def _listed(controls: Controls) -> Any:
 
 
 async def _members(found: Mapping[str, Any], node: Node) -> list[Json]:
+    from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
+    from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
+
     group_id = found["group_id"]
     if found["type"] == CONSUMER:
         request = ConsumerGroupDescribeRequest(group_ids=[group_id])
@@ -138,6 +138,8 @@ async def _members(found: Mapping[str, Any], node: Node) -> list[Json]:
 
 def _classic_assignment(data: bytes) -> dict[str, list[int]]:
     """What a consumer is assigned; nothing for members that are no consumers."""
+    from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
+
     if len(data) < _SIZE_BYTES:
         return {}
     version = min(int.from_bytes(data[:_SIZE_BYTES], "big"), 3)
@@ -149,6 +151,11 @@ def _classic_assignment(data: bytes) -> dict[str, list[int]]:
 
 
 async def _offsets(controls: Controls, group_id: str, node: Node) -> list[Json]:
+    from odradek.protocol.messages.k09_offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestGroup,
+    )
+
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
     answer: Any = await ask_self(node, request, OFFSETS_VERSION)
     return [offset for group in answer.groups for offset in _offsets_in(controls, group)]

@@ -9,12 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, TopicPartitions
-from odradek.protocol.messages.k45_alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 
 from ..core.elections import ElectionType
 from ..core.partition_state import PartitionState, TopicPartition, by_topic
@@ -95,6 +89,8 @@ async def _lead(
     leaders: Mapping[TopicPartition, int],
 ) -> None:
     """Make each partition's leader the broker in `leaders`.  Raises: Problem."""
+    from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, TopicPartitions
+
     replicas = {
         key: [leader, *(each for each in states[key].replicas if each != leader)]
         for key, leader in leaders.items()
@@ -125,6 +121,12 @@ async def _lead(
 
 async def _reorder(controls: Controls, replicas: Mapping[TopicPartition, list[int]]) -> None:
     """Give partitions their replicas in this order; return once that is done.  Raises: Problem."""
+    from odradek.protocol.messages.k45_alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+        ReassignableTopic,
+    )
+
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[

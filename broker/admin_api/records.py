@@ -6,11 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.messages.k00_produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import build_batch
 from odradek.protocol.records.record import Record
@@ -167,6 +162,12 @@ def _read(partition: Partition, offset: int, limit: Limit, *, is_committed: bool
 
 async def _append(controls: Controls, topic: str, partition: int, records: Sequence[Record]) -> int:
     """Append a batch; returns the offset of its first record.  Raises: Problem."""
+    from odradek.protocol.messages.k00_produce import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
+
     for delta, record in enumerate(records):
         record.offset = delta
     batch = memoryview(build_batch(records))

@@ -1,10 +1,12 @@
-"""The server of the admin API: its socket, its connections, and how a request finds its route."""
+"""The server of the admin API: its socket and its connections.
+
+What speaks HTTP, and all resources, are imported with the first connection: brokers of fixtures
+always have an admin API, and must start soon.
+"""
 
 import asyncio
 import contextlib
 import errno
-import inspect
-import logging
 import os
 import socket
 from typing import Final
@@ -14,13 +16,6 @@ from ..server import StartupError
 from ..settings.admin import AdminAddress
 from ..tasks import TaskSupervisor
 from .controls import Controls
-from .fields import Json, parse_body, parse_query
-from .gate import Gate
-from .http import Answer, Head, HttpConnection, Respond
-from .problems import Problem
-from .routes import find
-
-logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 32
 OWNER_ONLY: Final = 0o600
@@ -47,7 +42,6 @@ class AdminServer:
             ) from error
         if not self.address.path:
             self.address = self.address._replace(port=listening.getsockname()[1])
-        self._gate = Gate(self.address, self._token)
         start = asyncio.start_unix_server if self.address.path else asyncio.start_server
         self._server = await start(self._connect, sock=listening)
 
@@ -62,7 +56,13 @@ class AdminServer:
         await self._tasks.close()
 
     def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = HttpConnection(reader, writer, self._admit)
+        from .gate import Gate
+        from .http import HttpConnection
+        from .problems import Problem
+        from .requests import Requests
+
+        admit = Requests(Gate(self.address, self._token), self._controls).admit
+        connection = HttpConnection(reader, writer, admit)
         if len(self._tasks) >= 2 * CONNECTIONS_MAX:
             writer.transport.abort()
         elif len(self._tasks) >= CONNECTIONS_MAX:
@@ -70,32 +70,6 @@ class AdminServer:
             self._tasks.spawn(connection.refuse(full), "refuse an admin client")
         else:
             self._tasks.spawn(connection.serve(), "serve an admin client")
-
-    def _admit(self, head: Head) -> Respond:
-        self._gate.check(head.method, head.headers)
-        route, arguments = find(head.method, head.path)
-        is_post = route.method == "POST"
-        if is_post and head.query:
-            raise Problem(400, "a POST has its fields in the body, not in a query")
-
-        async def respond(body: bytes) -> Answer:
-            if body and not is_post:
-                raise Problem(400, f"a {route.method} has no body")
-            parse = parse_body(body, route.fields) if is_post else None
-            fields = parse_query(head.query, route.fields) if parse is None else parse
-            level = logging.DEBUG if route.method == "GET" else logging.INFO
-            logger.log(level, "admin method=%s path=%.200s", head.method, head.path)
-            try:
-                result = route.resource(self._controls, arguments, fields)
-                content: Json = await result if inspect.isawaitable(result) else result
-            except Problem:
-                raise
-            except Exception as error:  # a bug: the client must hear of it, the broker go on
-                logger.exception("admin request failed path=%.200s", head.path)
-                raise Problem(500, f"this failed: {error!r}; the log says where") from error
-            return Answer(route.status, content)
-
-        return respond
 
 
 def _shown(address: AdminAddress) -> str:

@@ -1,14 +1,10 @@
-"""Topics: creating, listing, deleting."""
+"""Topics: creating, listing, deleting.
+
+Messages are imported by the first request that needs them: a fixture starts sooner.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
-
-from odradek.protocol.messages.k19_create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import INTERNAL_TOPICS
@@ -63,6 +59,12 @@ def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any])
 
 async def create(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Create a topic; return once all brokers know its leaders."""
+    from odradek.protocol.messages.k19_create_topics import (
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
+
     name = fields["name"]
     asked = CreatableTopic(
         name=name,
@@ -87,6 +89,8 @@ async def create(controls: Controls, path: Mapping[str, str], fields: Mapping[st
 
 async def delete(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Delete a topic; return once no broker knows it."""
+    from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
+
     info = _info(controls, path["topic"])
     topic_id = info.topic_id
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=info.name)], timeout_ms=TIMEOUT_MS)

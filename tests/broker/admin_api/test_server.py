@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.admin_api import http
+from odradek.broker.admin_api import http, requests
 from odradek.broker.admin_api import server as server_module
 from odradek.broker.admin_api.routes import Route
 from odradek.broker.admin_api.schemas import STRING
@@ -269,7 +269,7 @@ async def test_the_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> N
 @asynchronous
 async def test_a_large_answer_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     large = Route("GET", "/large", lambda *_: "x" * (4 << 20), STRING)
-    monkeypatch.setattr(server_module, "find", lambda *_: (large, {}))
+    monkeypatch.setattr(requests, "find", lambda *_: (large, {}))
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     async with served() as server:
         assert len((await send(server, request)).content) == 4 << 20
@@ -279,7 +279,7 @@ async def test_a_large_answer_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch
 async def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "ANSWER_S", 0.05)
     large = Route("GET", "/large", lambda *_: "x" * (16 << 20), STRING)
-    monkeypatch.setattr(server_module, "find", lambda *_: (large, {}))
+    monkeypatch.setattr(requests, "find", lambda *_: (large, {}))
     async with served() as server:
         _, writer = await connect(server)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
