@@ -6,10 +6,12 @@ goes on meanwhile; cancelling the wait does not stop the call.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from .broker import Broker
+from .faults import Fault, Faults, Rule
 from .groups import Group, Groups, Member, TopicPartition
+from .journal import Journal
 from .topics import Topics
 
 P = ParamSpec("P")
@@ -83,6 +85,56 @@ class AsyncGroups(Wrapper):
         return AsyncGroup(groups[group_id])
 
 
+class AsyncFault(Wrapper):
+    """See `Fault`: `await fault.hits`."""
+
+    remove = Awaited(Fault.remove)
+
+    @property
+    def id(self) -> str:
+        """Its id in the admin API."""
+        fault: Fault = self.wrapped
+        return fault.id
+
+    @property
+    def hits(self) -> Awaitable[int]:
+        """How often it has acted."""
+        return asyncio.to_thread(lambda: Fault.hits.__get__(self.wrapped))
+
+    @property
+    def matched(self) -> Awaitable[int]:
+        """How many requests it was about."""
+        return asyncio.to_thread(lambda: Fault.matched.__get__(self.wrapped))
+
+    @property
+    def nearest_miss(self) -> Awaitable[str | None]:
+        """Why it has never acted."""
+        return asyncio.to_thread(lambda: Fault.nearest_miss.__get__(self.wrapped))
+
+
+class AsyncFaults(Wrapper):
+    """See `Faults`."""
+
+    clear = Awaited(Faults.clear)
+
+    async def add(self, api: str | int | None = None, **rule: Unpack[Rule]) -> AsyncFault:
+        """Put a rule in force, after those that there are."""
+        faults: Faults = self.wrapped
+        return AsyncFault(await asyncio.to_thread(faults.add, api, **rule))
+
+    async def all(self) -> list[AsyncFault]:
+        """The rules in force."""
+        faults: Faults = self.wrapped
+        return [AsyncFault(fault) for fault in await asyncio.to_thread(faults.all)]
+
+
+class AsyncJournal(Wrapper):
+    """See `Journal`."""
+
+    requests = Awaited(Journal.requests)
+    clear = Awaited(Journal.clear)
+
+
 class AsyncBroker(Wrapper):
     """See `Broker`."""
 
@@ -110,3 +162,13 @@ class AsyncBroker(Wrapper):
     def groups(self) -> AsyncGroups:
         """Its groups."""
         return AsyncGroups(self.wrapped.groups)
+
+    @property
+    def faults(self) -> AsyncFaults:
+        """The rules by which requests fail."""
+        return AsyncFaults(self.wrapped.faults)
+
+    @property
+    def journal(self) -> AsyncJournal:
+        """What clients have asked."""
+        return AsyncJournal(self.wrapped.journal)

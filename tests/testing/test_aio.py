@@ -5,8 +5,18 @@ import asyncio
 import pytest
 
 from odradek.testing import Broker
-from odradek.testing.aio import AsyncBroker, AsyncGroup, AsyncTopics
+from odradek.testing.aio import (
+    AsyncBroker,
+    AsyncFault,
+    AsyncFaults,
+    AsyncGroup,
+    AsyncJournal,
+    AsyncTopics,
+)
 from odradek.testing.door import AdminError
+from odradek.testing.faults import Fault, Faults
+from odradek.testing.groups import Group
+from odradek.testing.journal import Journal
 from tests.broker.coordination.asynchronous import asynchronous
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
@@ -34,13 +44,28 @@ async def test_all_is_there_as_coroutines() -> None:
         await aio.resume(0)
         await aio.stop(0)
         await aio.start(0)
+        fault = await aio.faults.add(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER")
+        assert [each.id for each in await aio.faults.all()] == [fault.id]
+        assert (await fault.hits, await fault.matched) == (0, 0)
+        assert await fault.nearest_miss is not None
+        await fault.remove()
+        await aio.faults.clear()
+        assert await aio.journal.requests(api="Produce") == []  # the fixture's own are not in it
+        await aio.journal.clear()
         with pytest.raises(AdminError, match="TOPIC_ALREADY_EXISTS"):
             await aio.topics.create("t")
         await aio.topics.delete("t")
 
 
 def test_it_has_the_names_of_the_blocking_calls() -> None:
-    for wrapper, blocking in ((AsyncBroker, Broker), (AsyncGroup, type(Broker().groups["g"]))):
+    pairs: list[tuple[type, type]] = [
+        (AsyncBroker, Broker),
+        (AsyncGroup, Group),
+        (AsyncFault, Fault),
+        (AsyncFaults, Faults),
+        (AsyncJournal, Journal),
+    ]
+    for wrapper, blocking in pairs:
         names = {name for name in vars(wrapper) if not name.startswith("_")}
         assert names <= set(dir(blocking))
     assert {"create", "delete"} <= set(vars(AsyncTopics))

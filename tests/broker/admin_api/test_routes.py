@@ -10,6 +10,7 @@ from odradek.broker.admin_api.routes import PREFIX, ROUTES, find
 from tests.broker.admin_api.asking import DOCUMENT
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_openapi() -> None:
     validate(json.loads(json.dumps(DOCUMENT)))
 

@@ -275,6 +275,7 @@ async def test_a_large_answer_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch
         assert len((await send(server, request)).content) == 4 << 20
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "ANSWER_S", 0.05)
