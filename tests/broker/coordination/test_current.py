@@ -17,7 +17,9 @@ from odradek.broker.coordination.interface import (
     Session,
     SessionExpired,
     StoreError,
+    WatchEvent,
 )
+from odradek.broker.pause import Pause
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
 from tests.broker.coordination.stores import TIMEOUT_MS
@@ -246,4 +248,52 @@ async def test_a_first_session_that_cannot_be_opened() -> None:
     held.errors = [StoreError("out of reach")]
     with pytest.raises(StoreError, match="out of reach"):
         await CurrentSession(held, TIMEOUT_MS).open()
+    await store.close()
+
+
+@asynchronous
+async def test_a_pause_holds_operations_and_events_of_watches() -> None:
+    store, pause, seen = await open_store(), Pause(), list[str]()
+    current = CurrentSession(store, TIMEOUT_MS, pause=pause)
+    await current.open()
+    other = await store.open_session(TIMEOUT_MS)
+
+    def watch(event: WatchEvent) -> None:
+        seen.append(event.path)
+
+    for _ in range(2):  # equal watches are one
+        await current.exists("/a", watch)
+    pause.begin()
+    reading = asyncio.ensure_future(current.exists("/a"))
+    await other.create("/a")
+    assert (seen, reading.done()) == ([], False)
+    pause.end()
+    assert seen == ["/a"]
+    assert await reading is not None
+    await current.exists("/a", watch)
+    await other.set("/a", b"1")
+    await until(lambda: seen == ["/a", "/a"])
+    await current.close()
+    await store.close()
+
+
+@asynchronous
+async def test_a_session_that_expires_in_a_pause_is_replaced_after_it() -> None:
+    store, pause, heard = await open_store(), Pause(), list[str]()
+    current = CurrentSession(store, TIMEOUT_MS, pause=pause)
+    await current.open()
+    Recorder(current, heard, "a")
+    pause.begin()
+    pause.begin()
+    waiting = asyncio.ensure_future(current.create("/b"))
+    await store.expire_session(current.id)
+    other = await store.open_session(TIMEOUT_MS)
+    assert await other.children("/") == []
+    await until(lambda: heard == ["a lost, live: False"])
+    assert not current.is_live
+    pause.end()
+    with pytest.raises(SessionExpired):  # as of a client whose process was stopped
+        await waiting
+    await until(lambda: heard[1:] == ["a renewed"])
+    await current.close()
     await store.close()

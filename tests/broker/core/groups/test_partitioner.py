@@ -1,8 +1,11 @@
-"""The partition of a group, by the hash codes that Java has given."""
+"""The partition of a group, by the hash codes that Java has given, and of a record."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2
 
-from odradek.broker.core.partitioner import partition_of
+from odradek.broker.core.partitioner import partition_of, partition_of_key
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,9 @@ from odradek.broker.core.partitioner import partition_of
 @pytest.mark.parametrize("count", [1, 3, 50])
 def test_it_is_javas_hash_code_without_its_sign(group_id: str, hashed: int, count: int) -> None:
     assert partition_of(group_id, count) == abs(hashed) % count
+
+
+@given(st.binary(max_size=40), st.integers(1, 50))
+@example(b"", 1)
+def test_a_record_goes_where_kafka_python_puts_it(key: bytes, count: int) -> None:
+    assert partition_of_key(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
