@@ -44,8 +44,13 @@ def add_errors(
     error: ErrorCode,
     version: int,
 ) -> None:
-    """Add an element for each target, with its error; `path` ends at the list that has it."""
+    """Add an element for each target, with its error; `path` ends at the list that has it.
+
+    A topic without partitions has no element where errors are at partitions.
+    """
     for target in targets:
+        if any(_is_nameless(target, level.kind) for level in path):
+            continue
         holder: Any = response
         for level in path:
             holder = _found_or_made(holder, level, target)
@@ -95,6 +100,10 @@ def _found_or_made(holder: Struct, level: Level, target: Target) -> Any:
         names["resource_type"] = RESOURCE_IS_TOPIC
     listed.append(level.element(**names))
     return listed[-1]
+
+
+def _is_nameless(target: Target, kind: Kind) -> bool:
+    return kind is not Kind.OTHER and _name_in(target, kind, "") is None
 
 
 def _name_in(target: Target, kind: Kind, field: str) -> Any:

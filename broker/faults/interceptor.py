@@ -164,11 +164,12 @@ class _Carrying:
         codes = _codes(refusals)
         path = path_of(type(self._request), self._version)
         for target, data, _ in walk(self._request, path, self._base, topic_names(self._node)):
-            code = codes.get((target.topic or "", target.partition or 0))
-            if code is not None and data.records:
+            if target.partition is None:  # a topic without partitions
+                continue
+            key = target.topic or "", target.partition
+            if key in codes and data.records:
                 with contextlib.suppress(MalformedMessage):
-                    key = target.topic or "", data.index
-                    note_refused(self._call.client, key, read_header(data.records), code)
+                    note_refused(self._call.client, key, read_header(data.records), codes[key])
 
     @property
     def _is_unanswered(self) -> bool:
