@@ -94,18 +94,13 @@ def odradek(odradek_server: Broker, request: pytest.FixtureRequest) -> Iterator[
     its own has never acted, it fails, unless the rule is optional.
     """
     odradek_server.reset()
-    _forget_requests(odradek_server)
+    odradek_server.faults.clear()
+    odradek_server.journal.clear()
     request.node.stash[_BROKER] = odradek_server
     yield odradek_server
-    unused = odradek_server.faults.unused() if request.node.stash.get(_HAS_PASSED, False) else []
-    _forget_requests(odradek_server)
-    if unused:
+    unused = odradek_server.faults.end()
+    if unused and request.node.stash.get(_HAS_PASSED, False):
         pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
-
-
-def _forget_requests(broker: Broker) -> None:
-    broker.faults.clear()
-    broker.journal.clear()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,9 +112,20 @@ def pytest_runtest_makereport(
     broker = item.stash.get(_BROKER, None)
     if report.when == "call" and broker is not None:
         item.stash[_HAS_PASSED] = report.passed
-        if report.failed and (requests := broker.journal.requests(limit=LAST_REQUESTS_MAX)):
-            report.sections.append(("last requests", "\n".join(map(str, requests))))
+        if report.failed:
+            report.sections += _last_requests(broker)
     return report
+
+
+def _last_requests(broker: Broker) -> list[tuple[str, str]]:
+    """A section of a report; none if nothing was asked, or if the broker does not answer."""
+    from odradek.testing import BrokerFailed
+
+    try:
+        requests = broker.journal.requests(limit=LAST_REQUESTS_MAX)
+    except BrokerFailed:
+        return []
+    return [("last requests", "\n".join(map(str, requests)))] if requests else []
 
 
 @pytest.fixture(scope="session")

@@ -117,9 +117,10 @@ def add(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) 
 
 
 def clear(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
-    """End all rules."""
+    """End all rules; the answer has them as they were at the end."""
+    ended = show_all(controls, path, fields)
     controls.interceptor.faults.clear()
-    return {}
+    return ended
 
 
 def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

@@ -91,7 +91,7 @@ ROUTES: Final = (
     ),
     Route("GET", "/faults", faults.show_all, faults.FAULTS),
     Route("POST", "/faults", faults.add, faults.FAULT, faults.ADD, status=201),
-    Route("DELETE", "/faults", faults.clear, NOTHING),
+    Route("DELETE", "/faults", faults.clear, faults.FAULTS),
     Route("GET", "/faults/{id}", faults.show, faults.FAULT),
     Route("DELETE", "/faults/{id}", faults.remove, NOTHING),
     Route("GET", "/journal", journal.show, journal.REQUESTS, journal.SHOW),

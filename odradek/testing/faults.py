@@ -133,23 +133,23 @@ class Faults:
 
     def clear(self) -> None:
         """End all rules."""
-        for admin in self._admins:
-            admin.delete("faults")
+        self.end()
 
-    def unused(self) -> list[str]:
-        """Why rules that are not optional have never acted, a sentence each.
+    def end(self) -> list[str]:
+        """End all rules; why those that are not optional have never acted, a sentence each."""
+        return _unused(each for admin in self._admins for each in admin.delete("faults")["faults"])
 
-        Of brokers with a process each, one that acts is sufficient.
-        """
-        rules: dict[str, list[Any]] = {}
-        for admin in self._admins:
-            for each in admin.get("faults")["faults"]:
-                rules.setdefault(str(each["rule"]), []).append(each)
-        return [
-            f"{same[0]['id']} {_text(same[0]['rule'])}: {max(same, key=_closeness)['nearest_miss']}"
-            for same in rules.values()
-            if not same[0]["optional"] and not any(each["hits"] for each in same)
-        ]
+
+def _unused(faults: Iterable[Any]) -> list[str]:
+    """Of brokers with a process each, it suffices that a rule has acted in one."""
+    rules: dict[str, list[Any]] = {}
+    for each in faults:
+        rules.setdefault(str(each["rule"]), []).append(each)
+    return [
+        f"{same[0]['id']} {_text(same[0]['rule'])}: {max(same, key=_closeness)['nearest_miss']}"
+        for same in rules.values()
+        if not same[0]["optional"] and not any(each["hits"] for each in same)
+    ]
 
 
 def _text(rule: Mapping[str, Any]) -> str:

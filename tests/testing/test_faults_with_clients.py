@@ -38,9 +38,7 @@ def broker(server: Broker) -> Iterator[Broker]:
     server.reset()
     server.journal.clear()
     yield server
-    unused = server.faults.unused()
-    server.faults.clear()
-    assert unused == []
+    assert server.faults.end() == []
 
 
 def produced(broker: Broker, count: int = COUNT, **config: Any) -> list[KafkaError | None]:

@@ -49,7 +49,7 @@ def test_that_fails_on_its_own(odradek):
 
 
 def test_a_function(odradek):
-    with pytest.raises(ValueError, match="a function needs a broker with in_process=True"):
+    with pytest.raises(ValueError, match="a function can only be given to a broker with"):
         odradek.faults.add(api="Fetch", answer=lambda request, response: {})
 """
 
