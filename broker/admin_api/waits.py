@@ -22,7 +22,7 @@ from .asking import any_node, leader_node, states_of
 from .controls import Controls
 from .fields import DURATION, TEXT, Field, Json, nullable, whole
 from .problems import Problem
-from .reading import read_records
+from .reading import READ_BYTES_MAX, Limit, read_records
 from .records import COMMITTED, INT32_MAX, INT64_MAX, ISOLATION
 from .watching import NotYet, Watch, wait_until, watch_groups, watch_metadata
 
@@ -131,15 +131,10 @@ async def records(controls: Controls, path: Mapping[str, str], fields: Mapping[s
 
 async def _count(known: _Counted, node: Node, *, is_committed: bool) -> None:
     """Count what has come since.  Raises: NotYet."""
+    limit = Limit(READ_AT_ONCE, READ_BYTES_MAX, node.decompressed_bytes_max)
     while True:
         try:
-            found = read_records(
-                known.log,
-                known.next_offset,
-                limit=READ_AT_ONCE,
-                is_committed=is_committed,
-                bytes_max=node.decompressed_bytes_max,
-            )
+            found = read_records(known.log, known.next_offset, limit, is_committed=is_committed)
         except (StorageError, MalformedMessage) as error:
             raise NotYet(f"{known.log.topic} can't be read: {error}") from error
         if found.next_offset == known.next_offset:
