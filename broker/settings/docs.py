@@ -115,11 +115,12 @@ in again before. As in Kafka, there are two ways to check tokens:
 
   The keys are read when the broker starts, which fails if they cannot be read, and again from time
   to time. A token with an unknown key is refused, and has them read again, at most once in 10 s.
-  They must come within 10 s and have at most 1 MiB. Tokens need `exp`, `iat` and a user, and are
-  signed by RS, PS or ES 256, 384 or 512, or by EdDSA (Ed25519). Keys of RSA have at least 2048
-  bits. Set the expected audience: otherwise tokens for other services let clients in, too. Which
-  authorities https trusts can be said by `ssl.truststore.location`, `.password` or `.certificates`,
-  as options of the login module in `listener.name.<listener>.oauthbearer.sasl.jaas.config`.
+  They must come within 10 s and have at most 1 MiB; no redirect is followed, and no proxy used.
+  Tokens need `exp`, `iat` and a user, and are signed by RS, PS or ES 256, 384 or 512, or by EdDSA
+  (Ed25519). Keys of RSA have at least 2048 bits. Set the expected audience: otherwise tokens for
+  other services let clients in, too. Which authorities https trusts can be said by
+  `ssl.truststore.location`, `.password` or `.certificates`, as options of the login module in
+  `listener.name.<listener>.oauthbearer.sasl.jaas.config`.
 - **Unsecured tokens**, which nobody signs: **anybody can log in as anybody, so use them only in
   tests**. They are Kafka's default for OAUTHBEARER. Here they also need a login module, and the
   broker warns of them at each start:
