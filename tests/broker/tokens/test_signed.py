@@ -176,7 +176,7 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(["kty", "kid", "alg", "use", "key_ops", "n", "e", "crv", "x", "y"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.dictionaries(FIELDS, JSON | st.sampled_from(["RSA", "EC", "P-256", "AQAB", "ES256"])))
 def test_any_key_can_be_read_or_not(entry: dict[str, Any]) -> None:
     with suppress(BadKeys):
@@ -187,7 +187,7 @@ NAMES = st.sampled_from(["sub", "iat", "exp", "nbf", "aud", "iss", "scope"])
 TIMES = st.integers(NOW_S - 100, NOW_S + 100)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.dictionaries(NAMES, JSON | TIMES))
 def test_any_claims_are_valid_or_not(claims: dict[str, Any]) -> None:
     with suppress(InvalidToken):
