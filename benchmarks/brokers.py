@@ -5,6 +5,7 @@ before the clock starts.  Both log warnings only and keep their files below the 
 """
 
 import collections
+import os
 import re
 import selectors
 import shutil
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.kafka.apache import Kafka43, java_command
+from tests.kafka.process import free_port
 
+from .certificates import Certificates
 from .connection import Address
 
 START_TIMEOUT_S: Final = 90.0
@@ -65,11 +68,13 @@ class RunningBroker:
         process: subprocess.Popen[bytes],
         ready_s: float,
         data_dir: Path,
+        tls_address: Address | None = None,
     ) -> None:
         assert process.stdout is not None
         self.data_dir = data_dir
         self.kind = kind
         self.address = address
+        self.tls_address = tls_address
         self.process = process
         self.ready_s = ready_s
         # What it prints later must not fill the pipe and stop it.
@@ -82,6 +87,11 @@ class RunningBroker:
         found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
         assert found is not None
         return int(found[1]) * 1024
+
+    def cpu_s(self) -> float:
+        """The processor time of the process so far."""
+        times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL when that does not end it in time."""
@@ -119,28 +129,65 @@ class BenchKafka(Kafka43):
         return [java, *KAFKA_FLAGS, *own_flags]
 
 
-def start_kafka(directory: Path, *, env: dict[str, str] | None = None) -> RunningBroker:
-    """Apache Kafka 4.3.1 in KRaft mode.  Raises: StartFailed."""
+def start_kafka(
+    directory: Path,
+    *,
+    env: dict[str, str] | None = None,
+    certificates: Certificates | None = None,
+) -> RunningBroker:
+    """Apache Kafka 4.3.1 in KRaft mode; with certificates, it also listens for TLS.
+
+    Raises: StartFailed.
+    """
     kafka = BenchKafka(directory)
+    address, tls_address = Address(kafka.host, kafka.port), None
+    if certificates is not None:
+        tls_address = Address(kafka.host, free_port())
+        protocols = kafka.fixed["listener.security.protocol.map"]
+        for_clients = f"PLAINTEXT://{address},SSL://{tls_address}"
+        kafka.settings = {
+            "listeners": f"{for_clients},CONTROLLER://{kafka.host}:{kafka.controller_port}",
+            "advertised.listeners": for_clients,
+            "listener.security.protocol.map": f"{protocols},SSL:SSL",
+            **certificates.broker_settings(),
+        }
     process, _, ready_s = _launch(kafka.prepare(), KAFKA_READY, directory, env)
-    address = Address(kafka.host, kafka.port)
-    return RunningBroker(Kind.KAFKA, address, process, ready_s, directory / "data")
+    return RunningBroker(Kind.KAFKA, address, process, ready_s, directory / "data", tls_address)
 
 
-def start_odradek(directory: Path, *, env: dict[str, str] | None = None) -> RunningBroker:
-    """Odradek as `odradek serve` starts it.  Raises: StartFailed."""
+def start_odradek(
+    directory: Path,
+    *,
+    env: dict[str, str] | None = None,
+    certificates: Certificates | None = None,
+) -> RunningBroker:
+    """Odradek as `odradek serve` starts it; with certificates, it also listens for TLS.
+
+    Raises: StartFailed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     data_dir = directory / "data"
     command = [sys.executable, "-m", "odradek", "serve", "--data-dir", str(data_dir)]
-    command += ["--listen", "127.0.0.1:0"]
+    tls_address = None
+    if certificates is None:
+        command += ["--listen", "127.0.0.1:0"]
+    else:
+        tls_address = Address("127.0.0.1", free_port())
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:0,SSL://{tls_address}",
+            **certificates.broker_settings(),
+        }
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
     process, ready, ready_s = _launch(command, ODRADEK_READY, directory, env)
     address = Address.parse(ready[1].decode())
-    return RunningBroker(Kind.ODRADEK, address, process, ready_s, data_dir)
+    return RunningBroker(Kind.ODRADEK, address, process, ready_s, data_dir, tls_address)
 
 
-def start(kind: Kind, directory: Path) -> RunningBroker:
+def start(kind: Kind, directory: Path, certificates: Certificates | None = None) -> RunningBroker:
     """The broker of this kind, its files below the directory.  Raises: StartFailed."""
-    return start_kafka(directory) if kind is Kind.KAFKA else start_odradek(directory)
+    starting = start_kafka if kind is Kind.KAFKA else start_odradek
+    return starting(directory, certificates=certificates)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """One blocking connection to a broker: a frame out, a frame back."""
 
 import socket
+import ssl
 from typing import Final, NamedTuple, Self
 
 from . import wire
@@ -24,19 +25,23 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-def connect(address: Address) -> socket.socket:
-    """A blocking socket without Nagle's delay."""
+def connect(address: Address, authority: str | None = None) -> socket.socket:
+    """A blocking socket without Nagle's delay; with the file of an authority, with TLS."""
     connected = socket.create_connection(address, timeout=TIMEOUT_S)
     # A timeout makes every call poll first; without one a call is one system call.
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if authority is not None:
+        context = ssl.create_default_context(cafile=authority)
+        return context.wrap_socket(connected, server_hostname=address.host)
     return connected
 
 
 def receive_exactly(connected: socket.socket, view: memoryview) -> None:
     """Fill `view`.  Raises: ConnectionError when the broker closes before."""
+    flags = 0 if isinstance(connected, ssl.SSLSocket) else socket.MSG_WAITALL
     while view:
-        received = connected.recv_into(view, 0, socket.MSG_WAITALL)
+        received = connected.recv_into(view, 0, flags)
         if received == 0:
             raise ConnectionError("the broker closed the connection")
         view = view[received:]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from .brokers import Kind, RunningBroker
+from .certificates import Certificates
 from .spread import Spread
 from .topics import Filling
 
@@ -77,6 +78,12 @@ class Metric:
     target: Target | None = None
 
 
+CPU_WITH_TLS: Final = Metric(
+    "cpu", "… CPU of the broker", CPU_S_PER_GB, "lower", Target("ratio", "≤", 2.0)
+)
+"""The rate with TLS is mostly the client's; what TLS costs the broker, its processor time tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much work a run does."""
@@ -126,6 +133,10 @@ class Stage(Protocol):
     @property
     def scale(self) -> Scale:
         """How much work to do."""
+
+    @property
+    def certificates(self) -> Certificates:
+        """Those of the shared brokers, which also listen for TLS."""
 
     def broker(self, kind: Kind) -> RunningBroker:
         """The broker of this kind that all measurements share, started when first asked for."""

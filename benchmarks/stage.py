@@ -9,6 +9,7 @@ from typing import Self
 
 from . import brokers, spread, topics
 from .brokers import Kind, RunningBroker
+from .certificates import Certificates
 from .measure import Scale
 from .spread import Spread
 from .topics import Filling
@@ -25,6 +26,7 @@ class RunStage:
     def __init__(self, scale: Scale, root: Path | None = None) -> None:
         self._scale = scale
         self._root = Path(tempfile.mkdtemp(prefix="odradek-bench-", dir=root))
+        self._certificates: Certificates | None = None
         self._numbers = itertools.count(1)
         self._brokers: dict[Kind, RunningBroker] = {}
         self._fillings: dict[Kind, Filling] = {}
@@ -45,10 +47,17 @@ class RunStage:
         """How much work to do."""
         return self._scale
 
+    @property
+    def certificates(self) -> Certificates:
+        """Those of the shared brokers, which also listen for TLS."""
+        if self._certificates is None:
+            self._certificates = Certificates.make(self._root)
+        return self._certificates
+
     def broker(self, kind: Kind) -> RunningBroker:
         """The shared broker of this kind.  Raises: StartFailed."""
         if kind not in self._brokers:
-            self._brokers[kind] = brokers.start(kind, self._root / kind.value)
+            self._brokers[kind] = brokers.start(kind, self._root / kind.value, self.certificates)
         return self._brokers[kind]
 
     def filled(self, kind: Kind) -> Filling:

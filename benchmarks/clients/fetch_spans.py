@@ -27,7 +27,7 @@ def measure(given: argparse.Namespace) -> dict[str, float]:
     clock, patch = time.perf_counter_ns, wire.INT64.pack_into
     offset = received_batches = 0
     times_ns: list[int] = []
-    with connect(given.address) as connected:
+    with connect(given.address, given.authority) as connected:
         began_ns = ended_ns = clock()
         while ended_ns < began_ns + given.seconds * 1e9:
             patch(request.data, request.offset_position, offset)
@@ -50,6 +50,7 @@ def measure(given: argparse.Namespace) -> dict[str, float]:
     return {
         "rate": received_batches * given.batch_bytes / ((ended_ns - began_ns) / 1e9),
         "p50": times_ns[len(times_ns) // 2] / 1e9,
+        "seconds": (ended_ns - began_ns) / 1e9,
     }
 
 
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--batch-bytes", type=int, required=True)
     parser.add_argument("--batch-records", type=int, required=True)
     parser.add_argument("--records", type=int, required=True, help="records in the partition")
+    parser.add_argument("--authority", help="the file of whom to trust; without it, no TLS")
     parser.add_argument("--seconds", type=float, default=3.0)
     print(json.dumps(measure(parser.parse_args())))
 

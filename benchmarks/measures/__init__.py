@@ -9,7 +9,7 @@ from benchmarks.measure import Measure
 from benchmarks.replicated import Layout
 
 from .java_consume import JavaConsume
-from .java_produce import BATCHES_128K, DEFAULTS, JavaProduce
+from .java_produce import BATCHES_128K, BATCHES_128K_TLS, DEFAULTS, JavaProduce
 from .librdkafka_consume import LibrdkafkaConsume
 from .memory import Memory
 from .one_record import OneRecord
@@ -31,11 +31,18 @@ def all_measures() -> list[Measure]:
         CatchUp(Layout.PROCESSES),
         CatchUp(Layout.ONE_PROCESS),
         JavaProduce(BATCHES_128K),
+        JavaProduce(BATCHES_128K_TLS),
         JavaProduce(DEFAULTS),
         JavaConsume(),
         LibrdkafkaConsume(),
         RawFetch(span_size_bytes=16 << 10, name="fetch_16k", title="raw Fetch, 16 KiB spans"),
         RawFetch(span_size_bytes=1 << 20, name="fetch_1m", title="raw Fetch, 1 MiB spans"),
+        RawFetch(
+            span_size_bytes=1 << 20,
+            name="fetch_1m_tls",
+            title="raw Fetch, 1 MiB spans; TLS",
+            tls=True,
+        ),
         OneRecord(depth=1),
         OneRecord(depth=16),
         SparkRead(),
