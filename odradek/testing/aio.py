@@ -6,9 +6,11 @@ goes on meanwhile; cancelling the wait does not stop the call.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from .broker import Broker
+from .clock import Clock
 from .faults import Fault, Faults, Rule
 from .groups import Group, Groups, Member, TopicPartition
 from .journal import Journal
@@ -135,6 +137,24 @@ class AsyncJournal(Wrapper):
     clear = Awaited(Journal.clear)
 
 
+class AsyncClock(Wrapper):
+    """See `Clock`: `await broker.aio.clock.advance("60s")`."""
+
+    advance = Awaited(Clock.advance)
+    freeze = Awaited(Clock.freeze)
+    resume = Awaited(Clock.resume)
+
+    @property
+    def is_frozen(self) -> Awaitable[bool]:
+        """Whether time stands still."""
+        return asyncio.to_thread(lambda: Clock.is_frozen.__get__(self.wrapped))
+
+    @property
+    def now(self) -> Awaitable[datetime]:
+        """The brokers' wall clock."""
+        return asyncio.to_thread(lambda: Clock.now.__get__(self.wrapped))
+
+
 class AsyncBroker(Wrapper):
     """See `Broker`."""
 
@@ -152,6 +172,15 @@ class AsyncBroker(Wrapper):
     move_leader = Awaited(Broker.move_leader)
     shuffle_leaders = Awaited(Broker.shuffle_leaders)
     coordinator = Awaited(Broker.coordinator)
+    wait_for_topic = Awaited(Broker.wait_for_topic)
+    wait_for_records = Awaited(Broker.wait_for_records)
+    wait_for_group = Awaited(Broker.wait_for_group)
+    wait_for_lag = Awaited(Broker.wait_for_lag)
+
+    @property
+    def clock(self) -> AsyncClock:
+        """The clock by which brokers expire what clients leave."""
+        return AsyncClock(self.wrapped.clock)
 
     @property
     def topics(self) -> AsyncTopics:

@@ -1,22 +1,26 @@
 """`broker.aio`: the same calls as coroutines."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from odradek.testing import Broker
 from odradek.testing.aio import (
     AsyncBroker,
+    AsyncClock,
     AsyncFault,
     AsyncFaults,
     AsyncGroup,
     AsyncJournal,
     AsyncTopics,
 )
+from odradek.testing.clock import Clock
 from odradek.testing.door import AdminError
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.groups import Group
 from odradek.testing.journal import Journal
+from odradek.testing.waits import WaitTimeout
 from tests.broker.coordination.asynchronous import asynchronous
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
@@ -52,6 +56,18 @@ async def test_all_is_there_as_coroutines() -> None:
         await aio.faults.clear()
         assert await aio.journal.requests(api="Produce") == []  # the fixture's own are not in it
         await aio.journal.clear()
+        assert (await aio.wait_for_topic("t")).name == "t"
+        assert len(await aio.wait_for_records("t", 5)) == 5
+        with pytest.raises(WaitTimeout):
+            await asyncio.gather(
+                aio.wait_for_group("g", timeout="10ms"), aio.wait_for_lag("g", 0, timeout="10ms")
+            )
+        await aio.clock.freeze()
+        assert await aio.clock.is_frozen
+        before = await aio.clock.now
+        await aio.clock.advance("1s")
+        assert await aio.clock.now == before + timedelta(seconds=1)
+        await aio.clock.resume()
         with pytest.raises(AdminError, match="TOPIC_ALREADY_EXISTS"):
             await aio.topics.create("t")
         await aio.topics.delete("t")
@@ -64,6 +80,7 @@ def test_it_has_the_names_of_the_blocking_calls() -> None:
         (AsyncFault, Fault),
         (AsyncFaults, Faults),
         (AsyncJournal, Journal),
+        (AsyncClock, Clock),
     ]
     for wrapper, blocking in pairs:
         names = {name for name in vars(wrapper) if not name.startswith("_")}
