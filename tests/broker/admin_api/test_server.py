@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.broker.admin_api import http, requests
 from odradek.broker.admin_api import server as server_module
@@ -343,3 +345,29 @@ async def test_a_file_is_not_replaced_by_a_unix_socket(tmp_path: Path) -> None:
         async with served(address=AdminAddress(path=str(path))):
             pass
     assert path.exists()
+
+
+@pytest.mark.slow
+@given(st.integers(0, 250), st.binary(max_size=30), st.integers(0, 30))
+def test_a_damaged_request_is_answered_or_the_connection_ends(
+    position: int, bytes_instead: bytes, count: int
+) -> None:
+    whole = (
+        f"POST {START} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        'Transfer-Encoding: chunked\r\n\r\n6\r\n{"a":1\r\n1\r\n}\r\n0\r\n\r\n'
+    ).encode()
+    damaged = whole[:position] + bytes_instead + whole[position + count :]
+
+    async def exchange() -> bytes:
+        async with served() as server:
+            reader, writer = await connect(server)
+            writer.write(damaged)
+            writer.write_eof()
+            data = await reader.read()
+            writer.close()
+            assert (await ask(server)).status == 200
+            return data
+
+    answer = asyncio.run(exchange())
+    assert not answer or answer.startswith(b"HTTP/1.1 ")
+    assert b"HTTP/1.1 5" not in answer.replace(b"HTTP/1.1 505", b"")
