@@ -20,6 +20,9 @@ from .rule import Rule, fits
 from .targets import Target
 
 MISSES_SHOWN_MAX: Final = 5
+COMPARED_MAX: Final = 100
+COMPARED_SIGNS_MAX: Final = 255
+"""Of what a request names, so much is compared with what a rule wants: it may be very much."""
 FARTHEST: Final = 1000
 
 
@@ -271,5 +274,6 @@ def _values(name: str, seen: Seen) -> list[str]:
         case "inter_broker":
             found = []
         case _:
-            found = [getattr(target, name) for target in seen.targets]
-    return list(dict.fromkeys(str(value) for value in found if value is not None))
+            found = [getattr(target, name) for target in seen.targets[:COMPARED_MAX]]
+    texts = (str(value)[:COMPARED_SIGNS_MAX] for value in found if value is not None)
+    return list(dict.fromkeys(texts))

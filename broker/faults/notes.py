@@ -9,7 +9,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import ArrayOf, FieldType, Message, Struct
 
 from ..handlers import Answer
-from ..journal.journal import TOPICS_MAX, UNANSWERED, Entry, Journal
+from ..journal.journal import TEXT_SIGNS_MAX, TOPICS_MAX, UNANSWERED, Entry, Journal
 from .matching import Plan, Seen
 from .targets import CODES
 
@@ -61,14 +61,18 @@ class Notes:
             broker=seen.broker_id,
             api=seen.api.name,
             version=seen.version,
-            client_id=seen.client_id,
+            client_id=_short(seen.client_id),
             principal=seen.principal,
-            group=first.group,
-            transactional_id=first.transactional_id,
-            topics=list(topics)[:TOPICS_MAX],
+            group=_short(first.group),
+            transactional_id=_short(first.transactional_id),
+            topics=[topic[:TEXT_SIGNS_MAX] for topic in list(topics)[:TOPICS_MAX]],
             size_bytes=size_bytes,
             faults=[] if plan is None else list(plan.faults),
         )
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else text[:TEXT_SIGNS_MAX]
 
 
 class Noted:

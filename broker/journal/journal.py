@@ -11,7 +11,8 @@ from typing import Final
 
 ENTRIES_MAX: Final = 10_000
 TOPICS_MAX: Final = 20
-"""Of one entry; a journal of long lists would take much memory."""
+TEXT_SIGNS_MAX: Final = 255
+"""Of each text.  What clients send must not fill the memory; names of topics are shorter."""
 UNANSWERED: Final = "NO_ANSWER"
 """In place of an error, if the connection was closed first."""
 

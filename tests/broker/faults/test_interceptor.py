@@ -11,7 +11,7 @@ from odradek.broker.faults.matching import Fault
 from odradek.broker.faults.notes import Notes, first_error
 from odradek.broker.faults.rule import make_rule
 from odradek.broker.handlers import APIS, TRANSACTIONS_V2, Api
-from odradek.broker.journal.journal import Journal
+from odradek.broker.journal.journal import TEXT_SIGNS_MAX, TOPICS_MAX, UNANSWERED, Journal
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
@@ -362,3 +362,36 @@ async def test_every_api_and_version_has_a_place_for_errors(broker: RunningBroke
                 missed.append((api.name, version))
         rules.faults.remove(fault.id)
     assert set(missed) == WITHOUT_ERROR
+
+
+@on_broker(both=False)
+async def test_the_journal_keeps_only_the_beginning_of_long_texts(broker: RunningBroker) -> None:
+    rules, client = Rules(broker), await broker.client()
+    rules.add(api="Metadata", topic="t", close=True)
+    request = metadata(*(f"{number}{'x' * 30_000}" for number in range(30)))
+    await client.ask(request, 12, client_id="c" * 30_000)
+    [entry] = rules.journal.requests()
+    assert entry.client_id == "c" * TEXT_SIGNS_MAX
+    assert [len(topic) for topic in entry.topics] == [TEXT_SIGNS_MAX] * TOPICS_MAX
+
+
+@on_broker(both=False)
+async def test_the_journal_tells_what_became_of_a_request(broker: RunningBroker) -> None:
+    rules, client = Rules(broker), await broker.client()
+    await client.create_topic("t")
+    await client.ask(fetch_request("t", wait_ms=20), 12, client_id="app")
+    fault = rules.add(api="Produce", error="INVALID_PRODUCER_EPOCH")
+    request = produce_request("t", {0: batch_of(b"a")})
+    request.transactional_id = "x"
+    await client.ask(request, 11)
+    fetch, produce = rules.journal.requests()[-2:]
+    assert (fetch.api, fetch.client_id, fetch.topics, fetch.error) == ("Fetch", "app", ["t"], None)
+    assert fetch.duration_ms is not None and fetch.duration_ms >= 15
+    assert (produce.transactional_id, produce.error) == ("x", "INVALID_PRODUCER_EPOCH")
+    assert produce.faults == [fault.id]
+    client.send(fetch_request("t", wait_ms=100_000), 12)
+    await until(lambda: len(rules.journal.requests()) == fetch.number + 2)
+    waiting = rules.journal.requests()[-1]
+    assert waiting.duration_ms is None
+    client.abort()
+    await until(lambda: waiting.error == UNANSWERED)
