@@ -12,7 +12,6 @@ If 4 waits, the answer is parked like any that waits, so that answers keep their
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,8 +42,6 @@ from .targets import Target, base_of, path_of, walk, without
 if TYPE_CHECKING:
     from ..node import Node
     from ..runtime import Runtime
-
-logger = logging.getLogger(__name__)
 
 PRODUCE_KEY: Final = 0
 FETCH_KEY: Final = 1
@@ -95,7 +92,6 @@ class _Carrying:
     ) -> None:
         self._plan = plan
         self._api, self._version = seen.api, seen.version
-        self._seen = seen
         self._request = request
         self._call = call
         self._node = node
@@ -128,7 +124,7 @@ class _Carrying:
         refusals = self._plan.refusals
         whole = next((each for each in refusals if each.place is WHOLE), None)
         if whole is not None:
-            return self._unless_unanswered(self._refused_whole(whole))
+            return self._refused_whole(whole)
         if not refusals:
             answer = answer_of(self._api, self._request, self._call, self._node)
         elif self._api.key == FETCH_KEY:
@@ -136,9 +132,12 @@ class _Carrying:
             answer = answer_of(self._api, self._request, self._call, node)  # type: ignore[arg-type]
         else:
             answer = self._handle_rest(refusals)
-        if self._plan.applied or self._plan.answers:
-            return completed(answer, self._complete)
-        return answer
+        if not (self._plan.applied or self._plan.answers):
+            return answer
+        if self._plan.applied and self._is_unanswered:
+            _give_up(_future(answer))
+            raise self._closing_unanswered(self._plan.applied)
+        return completed(answer, self._complete)
 
     def _handle_rest(self, refusals: list[Refusal]) -> Answer:
         taken = frozenset[Target]().union(*(each.targets for each in refusals))
@@ -151,12 +150,12 @@ class _Carrying:
             self._note_refused(refusals)
         rest = without(self._request, path, self._base, names, taken)
         if rest is None:
-            response = self._api.response()
-            self._add(response, refusals)
-            return self._unless_unanswered(response)
-        answer = answer_of(self._api, rest, self._call, self._node)
+            answer: Answer = self._api.response()
+        else:
+            answer = answer_of(self._api, rest, self._call, self._node)
         if self._is_unanswered:
-            raise CloseConnection(f"a fault: {refusals[0].error.name} of a Produce with acks=0")
+            _give_up(_future(answer))
+            raise self._closing_unanswered(refusals)
         return completed(answer, lambda response: self._add(response, refusals))
 
     def _note_refused(self, refusals: list[Refusal]) -> None:
@@ -175,11 +174,9 @@ class _Carrying:
     def _is_unanswered(self) -> bool:
         return self._api.key == PRODUCE_KEY and getattr(self._request, "acks", 1) == 0
 
-    def _unless_unanswered(self, response: Message) -> Message:
-        """Raises: CloseConnection: that is how a producer with acks=0 learns of an error."""
-        if self._is_unanswered:
-            raise CloseConnection("a fault: an error of a Produce with acks=0")
-        return response
+    def _closing_unanswered(self, refusals: list[Refusal]) -> CloseConnection:
+        """That is how a producer learns of errors that it wants no answer about."""
+        return CloseConnection(f"a fault: {refusals[0].error.name} of a Produce with acks=0")
 
     def _refused_whole(self, refusal: Refusal) -> Message:
         return refused_whole(self._api, self._request, self._version, refusal.error)

@@ -184,11 +184,17 @@ async def test_an_error_of_a_produce_without_acks_closes_the_connection(
     broker: RunningBroker,
 ) -> None:
     rules, client = Rules(broker), await broker.client()
-    await client.create_topic("t")
-    rules.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER")
-    client.send(produce_request("t", {0: batch_of(b"a")}, acks=0), 11)
-    assert await client.is_closed()
-    assert rules.journal.requests(api="Produce")[0].error == "NO_ANSWER"
+    await client.create_topic("t", 2)
+    both = produce_request("t", {0: batch_of(b"a"), 1: batch_of(b"b")}, acks=0)
+    ends = []
+    for naming in ({}, {"partition": 1}, {"applied": True}):
+        rules.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=1, **naming)
+        client.send(both, 11)
+        assert await client.is_closed()
+        assert rules.journal.requests(api="Produce")[-1].error == UNANSWERED
+        client = await broker.client()
+        ends.append([(await client.fetch("t", partition=p)).high_watermark for p in (0, 1)])
+    assert ends == [[0, 0], [1, 0], [2, 1]]
 
 
 @on_broker(both=False)
