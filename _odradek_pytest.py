@@ -23,6 +23,11 @@ _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 LAST_REQUESTS_MAX = 200
 
 
+def __tracebackhide__(raised: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Have pytest leave these frames out of the traceback of a broker that has failed."""
+    return type(raised.value).__name__ == "BrokerFailed"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The settings of the fixtures' broker, in the ini file and on the command line."""
     parser.addini(

@@ -13,9 +13,10 @@ from odradek.protocol.messages.k20_delete_topics import (
 )
 
 from .connection import Connection
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import Address
 
+__tracebackhide__ = hides
 # Versions with topic ids, so that a recreated topic counts as another one.
 METADATA_VERSION: Final = 12
 DELETE_TOPICS_VERSION: Final = 6

@@ -1,7 +1,6 @@
 """`Broker`: an Odradek broker, or a cluster of them, for a test."""
 
 import signal
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,13 +24,14 @@ from .child_cluster import ChildCluster
 from .clock import Clock
 from .commands import EXPIRE, KILL, START, STOP
 from .door import AdminClient, AdminClients
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .faults import Faults
 from .groups import Groups
 from .journal import Journal
 from .ports import HeldPort
 from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
+from .scratch import Scratch
 from .security import IN_SETTINGS, Security
 from .topics import Topics
 from .waits import Waiting
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     Runner = ChildBroker | ChildCluster | InProcessBroker | ProcessCluster
 
+__tracebackhide__ = hides
 START_TIMEOUT_S: Final = 15.0
 RESET_TIMEOUT_S: Final = 10.0
 ISR_TIMEOUT_S: Final = 60.0
@@ -118,7 +119,7 @@ class Broker(Waiting):
         self._zookeeper = zookeeper
         self._start_timeout_s = start_timeout_s * brokers
         self._security = Security(tls=tls, sasl=sasl, acls=acls)
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Scratch | None = None
         self._runner: Runner | None = None
         self._ready: Ready | None = None
         self._ports: list[HeldPort] = []
@@ -148,18 +149,16 @@ class Broker(Waiting):
                 self._start_one(down, in_sync=in_sync)
             return
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(
-                prefix="odradek-", ignore_cleanup_errors=True
-            )
+            self._scratch = Scratch()
         if self._runner is None:
-            self._runner = self._new_runner(Path(self._scratch.name))
+            self._runner = self._new_runner(self._scratch.path)
         if not self._ports:
             self._ports = [HeldPort() for _ in range(self._count)]
             processes = 1 if self._zookeeper is None else self._count
             self._admin_ports = [HeldPort() for _ in range(processes)]
         try:
             is_cluster = self._zookeeper is not None
-            self._security.prepare(Path(self._scratch.name), is_cluster=is_cluster)
+            self._security.prepare(self._scratch.path, is_cluster=is_cluster)
             self._security.add_first_user(self.data_dir)
             self._ready = self._runner.start(
                 ports=[held.port for held in self._ports],
@@ -298,10 +297,11 @@ class Broker(Waiting):
         return self._told.addresses[broker_id]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The leader of a partition; -1 if there is none.  Raises: BrokerFailed."""
-        return isr.leader(
-            self._live_addresses(), self._access, topic, partition, timeout_s=RESET_TIMEOUT_S
-        )
+        """The leader of a partition; -1 if there is none.
+
+        A partition that was made a moment ago is waited for, shortly.  Raises: BrokerFailed.
+        """
+        return isr.leader(self._live_addresses(), self._access, topic, partition)
 
     @property
     def host(self) -> str:
@@ -359,7 +359,7 @@ class Broker(Waiting):
             return self._given_data_dir
         if self._scratch is None:
             raise RuntimeError("the broker has no directory: it is not started")
-        return Path(self._scratch.name) / "data"
+        return self._scratch.path / "data"
 
     @property
     def log(self) -> str:
@@ -548,7 +548,7 @@ class Broker(Waiting):
             self._last_log = self._runner.log
             self._runner = None
         if self._scratch is not None:
-            self._scratch.cleanup()
+            self._scratch.close()
             self._scratch = None
         for held in (*self._ports, *self._admin_ports):
             held.close()

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import ADMIN_LISTENER, Ready, admin_listener
 
+__tracebackhide__ = hides
 STOP_TIMEOUT_S: Final = 20.0
 LOG_LINES_IN_ERRORS: Final = 40
 READY: Final = re.compile(

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from .child import ChildBroker, first_line
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 
+__tracebackhide__ = hides
 COMMAND_TIMEOUT_S: Final = 30.0
 
 

@@ -21,9 +21,10 @@ from odradek.protocol.messages.k51_alter_user_scram_credentials import (
 from odradek.secure.secret import Secret
 
 from .connection import Connection
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import Address
 
+__tracebackhide__ = hides
 ALTER_USERS_VERSION: Final = 0
 CREATE_ACLS_VERSION: Final = 3
 DESCRIBE_ACLS_VERSION: Final = 3

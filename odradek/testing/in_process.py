@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import ADMIN_LISTENER, Ready, admin_listener
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.runtime import Runtime
     from odradek.broker.server import Broker
 
+__tracebackhide__ = hides
 STOP_TIMEOUT_S: Final = 20.0
 COMMAND_TIMEOUT_S: Final = 30.0
 

@@ -8,11 +8,14 @@ from odradek.client_configs import Access
 from odradek.protocol.messages.k03_metadata import MetadataResponse
 
 from .admin import read_metadata
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import Address
 
+__tracebackhide__ = hides
 POLL_S: Final = 0.02
 ASK_TIMEOUT_S: Final = 5.0
+NEWS_TIMEOUT_S: Final = 0.5
+"""How long the news of a partition may take to reach a broker."""
 NAMED_MAX: Final = 10
 
 
@@ -28,30 +31,40 @@ def controller(addresses: Mapping[int, Address], access: Access, *, timeout_s: f
         time.sleep(POLL_S)
 
 
-def leader(
-    addresses: Mapping[int, Address],
-    access: Access,
-    topic: str,
-    partition: int,
-    *,
-    timeout_s: float,
-) -> int:
+def leader(addresses: Mapping[int, Address], access: Access, topic: str, partition: int) -> int:
     """The leader of a partition, -1 if there is none.
 
-    Raises: BrokerFailed if the partition does not exist in time.
+    A broker may hear of a new partition a little later than the client that has made it.
+    Raises: BrokerFailed if the partition does not exist after that time.
     """
-    deadline_s = time.monotonic() + timeout_s
-    told = None
-    while time.monotonic() < deadline_s:
+    deadline_s = time.monotonic() + NEWS_TIMEOUT_S
+    while True:
         told = _ask_any(addresses, access)
-        for entry in told.topics if told is not None else ():
-            for found in entry.partitions:
-                if (entry.name, found.partition_index) == (topic, partition):
-                    return found.leader_id
+        leaders = {} if told is None else _leaders(told, topic)
+        if partition in leaders:
+            return leaders[partition]
+        if time.monotonic() > deadline_s:
+            if told is None:
+                raise BrokerFailed("no broker answers")
+            raise BrokerFailed(_no_such(told, topic, partition, leaders))
         time.sleep(POLL_S)
-    if told is None:
-        raise BrokerFailed("no broker answers")
-    raise BrokerFailed(f"there is no partition {topic}-{partition}")
+
+
+def _leaders(told: MetadataResponse, topic: str) -> dict[int, int]:
+    return {
+        found.partition_index: found.leader_id
+        for entry in told.topics
+        if entry.name == topic
+        for found in entry.partitions
+    }
+
+
+def _no_such(told: MetadataResponse, topic: str, partition: int, leaders: Mapping[int, int]) -> str:
+    if leaders:
+        return f"topic {topic} has no partition {partition}, but {len(leaders)} from 0 on"
+    names = sorted(entry.name or "" for entry in told.topics)
+    listed = ", ".join(names[:NAMED_MAX]) + (", …" if names[NAMED_MAX:] else "")
+    return f"there is no topic {topic}; there is {listed or 'none at all'}"
 
 
 def wait_until_in_sync(

@@ -9,10 +9,11 @@ from odradek.broker.administration.internal_topics import internal_topic_setting
 
 from .child import ChildBroker
 from .commands import KILL, START, STOP
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import Address, Ready
 from .zookeeper import ZooKeeper
 
+__tracebackhide__ = hides
 # As long as a test can wait; ZooKeeper grants no less than two of its ticks.
 SESSION_TIMEOUT_MS: Final = 4_000
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from odradek.client_configs import OAUTHBEARER, OPEN, Access
 from odradek.jaas import jaas_text
 
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ready import Address
 
 if TYPE_CHECKING:
     from odradek.broker.core.acls.terms import Binding
 
+__tracebackhide__ = hides
 HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)

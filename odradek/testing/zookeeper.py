@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from .errors import BrokerFailed
+from .errors import BrokerFailed, hides
 from .ports import HeldPort
 
+__tracebackhide__ = hides
 JARS_VARIABLE: Final = "ODRADEK_ZOOKEEPER_JARS"
 DEBIAN_JARS: Final = (
     "/usr/share/java/zookeeper*.jar",

@@ -264,3 +264,13 @@ def test_the_child_dies_with_a_killed_parent(fork: bool, tmp_path: Path) -> None
         finally:
             if forked:
                 os.kill(forked, signal.SIGKILL)
+
+
+def test_a_partition_that_does_not_exist_has_no_leader() -> None:
+    with Broker(in_process=True) as broker:
+        with pytest.raises(BrokerFailed, match="there is no topic nosuch; there is none at all"):
+            broker.leader("nosuch")
+        write(broker, "orders", b"one")
+        assert broker.leader("orders") == broker.broker_id
+        with pytest.raises(BrokerFailed, match="topic orders has no partition 7, but 1 from 0 on"):
+            broker.leader("orders", 7)

@@ -78,6 +78,7 @@ def test_a_bad_setting_is_named(tmp_path: Path) -> None:
     assert "'num.partitions' is not name=value" in done.stdout + done.stderr
     done = pytest_run(tmp_path, "--odradek-set", "num.partitions=many")
     assert "BrokerFailed" in done.stdout and "num.partitions" in done.stdout
+    assert "odradek/testing/" not in done.stdout  # no frame of ours
 
 
 def test_fixtures_are_listed(tmp_path: Path) -> None:
