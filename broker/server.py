@@ -86,6 +86,10 @@ class Broker:
     """The address at which clients reach the first listener; known once started."""
     node: Node
     """The broker as its handlers see it; known once started."""
+    connections: Connections
+    """The connections of its clients and of other brokers; known once started."""
+    store: Store
+    """The coordination store; known once started."""
 
     def __init__(
         self,
@@ -105,7 +109,7 @@ class Broker:
         self.listening: list[Endpoint] = []
         """The endpoints for clients, with their actual ports; known once started."""
         self._runtime = runtime
-        self._store = store
+        self._shared_store = store
         self._has_crashed = False
         self._is_broken = False
         self._has_retired = False
@@ -163,10 +167,10 @@ class Broker:
         or, with `expire`, at once.
         """
         self._has_crashed = True
-        assert isinstance(self._store, EmbeddedStore)
+        assert isinstance(self._shared_store, EmbeddedStore)
         after_ms = 0 if expire else self.config.zookeeper_session_timeout_ms
-        self._store.abandon_session(self._session.id, after_ms=after_ms)
-        self._connections.reset_all()
+        self._shared_store.abandon_session(self._session.id, after_ms=after_ms)
+        self.connections.reset_all()
         self._pause.end()  # only so that nothing waits
         await self._stack.aclose()
 
@@ -177,11 +181,11 @@ class Broker:
         """
         if self._pause.is_on:
             return
-        assert isinstance(self._used_store, EmbeddedStore)
+        assert isinstance(self.store, EmbeddedStore)
         logger.info("broker pauses broker=%d", self.broker_id)
         self._pause.begin()
-        self._connections.pause()
-        self._expiring = self._tasks.spawn(self._expire(self._used_store), "paused session")
+        self.connections.pause()
+        self._expiring = self._tasks.spawn(self._expire(self.store), "paused session")
 
     def resume(self) -> None:
         """Go on after `pause`, if there was one."""
@@ -191,7 +195,7 @@ class Broker:
         if self._expiring is not None:
             self._expiring.cancel()
         self._pause.end()
-        self._connections.go_on()
+        self.connections.go_on()
 
     @property
     def is_paused(self) -> bool:
@@ -214,7 +218,7 @@ class Broker:
     @property
     def _has_own_store(self) -> bool:
         """Whether the broker is alone, as no other one uses its embedded store."""
-        return self._store is None and self.config.zookeeper_connect is None
+        return self._shared_store is None and self.config.zookeeper_connect is None
 
     def _fail(self, reason: str) -> None:
         """End the broker because something in it is broken: no flush, no clean shutdown marker."""
@@ -275,8 +279,8 @@ class Broker:
     async def _open_session(self, log_dirs: LogDirs) -> CurrentSession:
         runtime, config = self._runtime, self.config
         store: Store
-        if self._store is not None:
-            store = self._store
+        if self._shared_store is not None:
+            store = self._shared_store
         elif config.zookeeper_connect is not None:
             from .coordination.zookeeper import zookeeper_store
 
@@ -294,7 +298,7 @@ class Broker:
             on_failure=self._on_session_end,
             pause=self._pause,
         )
-        self._used_store = store
+        self.store = store
         self._stack.push_async_callback(session.close)
         await session.open()
         return session
@@ -368,9 +372,7 @@ class Broker:
         return node
 
     async def _bind(self, node: Node) -> list[Listener]:
-        connections = self._connections = Connections(
-            self.config, self._runtime, node, self._offers
-        )
+        connections = self.connections = Connections(self.config, self._runtime, node, self._offers)
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")

@@ -40,6 +40,7 @@ class TaskSupervisor:
     def __init__(self, on_failure: Callable[[str, Exception], None] | None = None) -> None:
         self._on_failure = on_failure
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._finishing: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -69,9 +70,15 @@ class TaskSupervisor:
         except Refused.
         """
         task = asyncio.create_task(coroutine)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        for tasks in (self._tasks, self._finishing):
+            tasks[task] = None
+            task.add_done_callback(tasks.pop)
         return self._finished(task)
+
+    async def finished(self) -> None:
+        """Return once the work of `finish` has ended, as far as it has been started."""
+        if self._finishing:
+            await asyncio.wait(self._finishing)
 
     @staticmethod
     async def _finished(task: asyncio.Task[T]) -> T:

@@ -9,6 +9,7 @@ from ..coordination import znodes
 from ..coordination.interface import (
     BadVersion,
     Create,
+    Delete,
     NodeExists,
     NoNode,
     Op,
@@ -21,6 +22,7 @@ from ..core.controller.context import Context
 from ..core.controller.effects import (
     Breathe,
     CreateStates,
+    DeleteNodes,
     DeleteTopicNodes,
     DropDeletionRequests,
     Effect,
@@ -83,6 +85,7 @@ class Performer:
             ReadUncleanElection: self._read_unclean_election,
             WriteAssignment: self._write_assignment,
             DeleteTopicNodes: self._delete_topic_nodes,
+            DeleteNodes: self._delete_nodes,
             DropDeletionRequests: self._drop_deletion_requests,
             KeepReassignmentRequests: self._keep_reassignment_requests,
             Send: self._send,
@@ -253,6 +256,12 @@ class Performer:
         await self._writer.delete_tree(znodes.topic_path(topic))
         await self._writer.delete_if_there(znodes.topic_config_path(topic))
         await self._writer.delete_if_there(znodes.delete_topic_path(topic))
+
+    async def _delete_nodes(self, effect: DeleteNodes) -> None:
+        self._with_partitions.difference_update(effect.topics)
+        ops = [Delete(path) for path in effect.paths]
+        for start in range(0, len(ops), OPS_MAX):
+            await self._writer.write(ops[start : start + OPS_MAX])
 
     async def _drop_deletion_requests(self, effect: DropDeletionRequests) -> None:
         paths = [znodes.delete_topic_path(topic) for topic in effect.topics]

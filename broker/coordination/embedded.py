@@ -69,6 +69,22 @@ class EmbeddedStore:
         """The number of the last transaction, committed or not."""
         return self._tree.zxid
 
+    def data(self) -> dict[str, bytes]:
+        """The data of all nodes that outlive their sessions, committed or not, by path."""
+        return {path: node.data for path, node in self._tree.lasting()}
+
+    def copy_to(self, journal: Journal) -> None:
+        """Write all nodes that outlive their sessions into a new journal.  Blocks."""
+        journal.open()
+        try:
+            journal.commit(self._tree.zxid, list(self._tree.lasting()))
+        finally:
+            journal.close()
+
+    async def settled(self) -> None:
+        """Return once everything so far is durable, and the watches have been called."""
+        await self._commits.join()
+
     async def start(self) -> None:
         """Read the journal.  Raises: StoreError."""
         self._tree = await self._offload(self._load)

@@ -4,7 +4,7 @@ All changes go through `_replace`, which keeps the three views (nodes, children,
 consistent. A transaction records the previous nodes, and is undone by restoring them in reverse.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .interface import (
@@ -91,6 +91,10 @@ class Tree:
         check_path(path)
         self._node(path)
         return sorted(self._children.get(path, ()))
+
+    def lasting(self) -> Iterator[tuple[str, Node]]:
+        """All nodes that no session owns, in no order."""
+        return ((path, node) for path, node in self._nodes.items() if not node.ephemeral_owner)
 
     def _node(self, path: str) -> Node:
         node = self._nodes.get(path)

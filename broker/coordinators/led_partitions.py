@@ -102,6 +102,14 @@ class LedPartitions(Generic[MachineT, RecordT]):
         """All loaded partitions."""
         return [led for led in self._led.values() if not led.is_loading]
 
+    def in_use(self) -> set[int]:
+        """The numbers of the partitions that hold anything, or are not loaded yet."""
+        return {
+            number
+            for number, led in self._led.items()
+            if led.is_loading or next(iter(led.machine.ids), None) is not None
+        }
+
     def all(self) -> Collection[LedPartition[MachineT, RecordT]]:
         """All partitions, loaded or not."""
         return self._led.values()

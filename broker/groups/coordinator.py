@@ -196,6 +196,10 @@ class GroupCoordinator:
         config, overrides = self._local.config, self._configs.group_overrides(group_id)
         return group_settings(config, overrides) if overrides else config.group_settings
 
+    def numbers_in_use(self) -> set[int]:
+        """The partitions that are led here and hold anything."""
+        return set() if self._shards is None else self._shards.in_use()
+
     def resign_partitions(self, partitions: Collection[int]) -> None:
         """Partitions of `__consumer_offsets` are led by other brokers, or went offline here."""
         if self._shards is not None:

@@ -66,6 +66,7 @@ class Connections:
         self._offers = offers
         self.is_paused = False
         """Whether nothing is read."""
+        self._turns_clients_away = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -89,6 +90,9 @@ class Connections:
             connection.pause()
         if len(self._open) > self._config.max_connections:
             self._close_idlest()
+        if self._turns_clients_away and not self.admission.is_of_brokers(connection.listener_name):
+            # Not now, as it is still being made; but before anything is read from it.
+            asyncio.get_running_loop().call_soon(connection.close, "")
 
     def dispatcher_for(self, connection: Connection) -> "Dispatcher | Authenticator":
         """What handles the requests of a new connection: where clients must log in, only that."""
@@ -125,6 +129,16 @@ class Connections:
         self.is_paused = False
         for connection in list(self._open):
             connection.go_on()
+
+    def turn_clients_away(self) -> None:
+        """Close all connections of clients, now and whenever one comes, until `let_clients_in`."""
+        self._turns_clients_away = True
+        for connection in list(self.admission.clients()):
+            connection.close("")
+
+    def let_clients_in(self) -> None:
+        """Accept clients again."""
+        self._turns_clients_away = False
 
     def close_all(self) -> None:
         """Close all connections, as the broker stops."""

@@ -172,6 +172,10 @@ class TransactionCoordinator:
             expiration_check_interval_ms=expire_ms,
         )
 
+    def numbers_in_use(self) -> set[int]:
+        """The partitions that are led here and hold anything."""
+        return set() if self._shards is None else self._shards.in_use()
+
     def resign_partitions(self, partitions: Collection[int]) -> None:
         """Partitions are led by other brokers, or went offline here."""
         if self._shards is not None:

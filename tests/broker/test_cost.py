@@ -180,7 +180,7 @@ def takes_all_at_once(broker: Broker, asking: Asking) -> bool:
 
     Else the number of calls would be that of the times that this system's buffers are full.
     """
-    for connection in broker._connections._open:
+    for connection in broker.connections._open:
         assert isinstance(connection, PlainConnection)
         if connection._socket.getpeername() == asking.address:
             connection._socket.setblocking(True)

@@ -110,6 +110,13 @@ class DeleteTopicNodes(NamedTuple):
     topic: str
 
 
+class DeleteNodes(NamedTuple):
+    """Delete the znodes of topics, children first. Result: None."""
+
+    topics: Sequence[str]
+    paths: Sequence[str]
+
+
 class DropDeletionRequests(NamedTuple):
     """Delete znodes below /admin/delete_topics. Result: None."""
 
@@ -146,6 +153,7 @@ Effect = (
     | ReadUncleanElection
     | WriteAssignment
     | DeleteTopicNodes
+    | DeleteNodes
     | DropDeletionRequests
     | KeepReassignmentRequests
     | Send

@@ -297,7 +297,7 @@ def test_a_broker_without_a_store_of_its_own_needs_no_certain_directory(tmp_path
         store = EmbeddedStore(f"{tmp_path}/store", runtime=Runtime.system())
         await store.start()
         broker, runtime = make_broker(tmp_path, settings)
-        broker._store = store
+        broker._shared_store = store
         try:
             await broker.start()
             replicas = broker.node.replicas
