@@ -166,8 +166,11 @@ class Runtime:
     interceptor: "Interceptor | None" = None
     """What makes requests fail, and keeps a journal of them, in a test.  None: nothing does."""
 
+    syncs: bool = True
+    """Whether files are synced; false only if a power failure may destroy them."""
+
     @classmethod
-    def system(cls) -> Self:
+    def system(cls, *, syncs: bool = True) -> Self:
         """The real system's runtime.  The caller must `close` it; threads start on first use."""
         from odradek.storage.files import RealFileSystem
 
@@ -177,7 +180,7 @@ class Runtime:
             clock=SystemClock(),
             offload=ThreadOffload("odradek-offload", threads_max=OFFLOAD_THREADS_MAX),
             random=random.Random(),
-            files=RealFileSystem(open_files_max=_open_files_max()),
+            files=RealFileSystem(open_files_max=_open_files_max(), syncs=syncs),
             jobs=ChildJobs(),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
             write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
@@ -185,6 +188,7 @@ class Runtime:
             thread_times=_thread_times,
             loop_ns=time.perf_counter_ns,
             boot_id=_boot_id,
+            syncs=syncs,
         )
 
     def random_bytes(self, count: int) -> bytes:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..faults.interceptor import Interceptor
     from ..local_cluster import LocalCluster
     from ..runtime import Runtime
+    from ..snapshots.snapshots import Snapshots
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Controls:
     runtime: "Runtime"
     changing_brokers: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a broker is started or ended, so that no two requests do so at once."""
+    snapshots: "Snapshots | None" = None
+    """Once there is one."""
 
     @property
     def clock(self) -> MovableClock:

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import brokers, clock, faults, groups, journal, leaders, openapi, records, topics, waits
+from . import (
+    brokers,
+    clock,
+    faults,
+    groups,
+    journal,
+    leaders,
+    openapi,
+    records,
+    snapshots,
+    topics,
+    waits,
+)
 from .controls import Controls
 from .fields import Field, Json
 from .problems import Problem
@@ -104,6 +116,9 @@ ROUTES: Final = (
     Route("POST", "/clock/advance", clock.advance, clock.CLOCK, (clock.BY,)),
     Route("POST", "/clock/freeze", clock.freeze, clock.CLOCK),
     Route("POST", "/clock/resume", clock.resume, clock.CLOCK),
+    Route("POST", "/snapshots", snapshots.take, snapshots.SNAPSHOT, status=201),
+    Route("POST", "/snapshots/{id}/restore", snapshots.restore, snapshots.RESTORED),
+    Route("DELETE", "/snapshots/{id}", snapshots.remove, NOTHING),
 )
 
 

@@ -55,7 +55,7 @@ class EmbeddedStore:
         self._name = os.fspath(path)
         self._clock = runtime.clock
         self._offload = runtime.store_offload or runtime.offload
-        self._journal = journal or SqliteJournal(path)
+        self._journal = journal or SqliteJournal(path, syncs=runtime.syncs)
         self._tree = Tree()
         self._watches = Watches()
         self._sessions: dict[int, EmbeddedSession] = {}

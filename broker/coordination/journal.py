@@ -78,8 +78,10 @@ class Journal(Protocol):
 class SqliteJournal:
     """A `Journal` in one SQLite file."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, syncs: bool = True) -> None:
+        """`syncs` false: a commit may be lost, or the file damaged, by a power failure."""
         self._path = os.fspath(path)
+        self._synchronous = SYNCHRONOUS if syncs else "OFF"
         self._connection: sqlite3.Connection | None = None
         self._reserve = Reserve(f"{self._path}-reserve")
 
@@ -147,7 +149,7 @@ class SqliteJournal:
     def _configure(self, connection: sqlite3.Connection) -> None:
         # This must come first: after a read in WAL mode, SQLite would keep using shared memory.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(f"the store {self._path} cannot use a write-ahead log (mode {mode})")

@@ -8,7 +8,7 @@ from .admin import AdminSettings
 from .authorization import AuthorizationSettings
 from .connections import AnswerSettings, ListenerSettings
 from .controller import ControllerSettings
-from .declaration import INT, LONG, Setting
+from .declaration import BOOLEAN, INT, LONG, Setting
 from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
@@ -46,6 +46,13 @@ class OdradekSettings:
         10_000,
         "Flush it this long after the first record that is not durable.",
         at_least=1,
+    )
+    odradek_fsync = Setting(
+        "odradek.fsync",
+        BOOLEAN,
+        True,
+        "Whether anything is synced to disk; false is for tests, whose files nobody needs after a "
+        "power failure. What was acknowledged survives the end of the process even then.",
     )
     odradek_decompressed_batch_bytes_max = Setting(
         "odradek.decompressed.batch.bytes.max",

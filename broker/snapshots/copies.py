@@ -26,7 +26,7 @@ _OMITTED_SUFFIXES: Final = (DELETED_SUFFIX, ".deleted", ".tmp")
 def copy_files(directory: Path, store: EmbeddedStore, target: Path) -> None:
     """Copy the directory of running brokers and their store.  Blocks.  Raises: OSError."""
     shutil.copytree(directory, target, ignore=_omitted)
-    store.copy_to(SqliteJournal(target / STORE_FILE))
+    store.copy_to(SqliteJournal(target / STORE_FILE, syncs=False))
     (target / LABEL).write_text(json.dumps({"version": __version__}))
 
 

@@ -166,7 +166,7 @@ async def _serve(
     if stop_with_stdin:
         _stop_at_end_of_stdin(stopping)
     allow_many_files()
-    runtime = Runtime.system()
+    runtime = Runtime.system(syncs=config.odradek_fsync)
     prepare_admin(config, runtime)
     try:
         running = _make(config, load, count, runtime)

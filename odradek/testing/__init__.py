@@ -10,6 +10,7 @@ from odradek.client_configs import ClientName
 
 from .broker import Broker
 from .errors import BrokerFailed
+from .snapshots import Snapshot
 from .waits import WaitTimeout
 
-__all__ = ["Broker", "BrokerFailed", "ClientName", "WaitTimeout"]
+__all__ = ["Broker", "BrokerFailed", "ClientName", "Snapshot", "WaitTimeout"]

@@ -1,5 +1,6 @@
 """`Broker`: an Odradek broker, or a cluster of them, for a test."""
 
+import shutil
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
 from .scratch import Scratch
 from .security import IN_SETTINGS, Security
+from .snapshots import Snapshot, Snapshots, copy_directory
 from .topics import Topics
 from .waits import Waiting
 
@@ -113,6 +115,8 @@ class Broker(Waiting):
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
                 raise ValueError(f"odradek.testing.Broker sets {name} itself: {hint}")
+        if data_dir is None:
+            self._settings.setdefault("odradek.fsync", "false")  # nobody needs the files later
         self._given_data_dir = None if data_dir is None else Path(data_dir).absolute()
         self._in_process = in_process
         self._count = brokers
@@ -128,6 +132,7 @@ class Broker(Waiting):
         self._paused: set[int] = set()
         self._last_log = ""
         self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))
+        self._snapshots = Snapshots(self)
 
     def __repr__(self) -> str:
         return f"<Broker {self.bootstrap_servers if self.running else 'not running'}>"
@@ -274,6 +279,40 @@ class Broker(Waiting):
         traceback: TracebackType | None,
     ) -> None:
         await beside_the_loop(self.close)
+
+    # -- snapshots
+
+    def snapshot(self) -> Snapshot:
+        """Remember the state: topics, records, groups, transactions, settings, users and ACLs.
+
+        Raises: BrokerFailed, also with ZooKeeper.
+        """
+        return self._snapshots.take()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Disconnect all clients, and return to a snapshot of this broker, on the same ports.
+
+        If one is down, or if more has changed than topics, records, groups and transactions, all
+        brokers are started again.  Raises: BrokerFailed, ValueError.
+        """
+        self._snapshots.restore(snapshot)
+
+    def fork(self) -> "Broker":
+        """A broker with the same state and settings, on ports of its own, that runs; close it.
+
+        Its security is this one's: close it first.  Raises: BrokerFailed.
+        """
+        twin = Broker(
+            settings=self._settings,
+            in_process=self._in_process,
+            brokers=self._count,
+            start_timeout_s=self._start_timeout_s / self._count,
+        )
+        twin._security = self._security
+        twin._scratch = Scratch()
+        self._snapshots.copy_now(twin.data_dir)
+        twin.start()
+        return twin
 
     # -- state
 
@@ -487,6 +526,17 @@ class Broker(Waiting):
             raise RuntimeError("the broker is not started")
         return self._ready
 
+    def _put_back(self, directory: Path) -> None:
+        """Start all brokers again, on a copy of these files."""
+        if self._runner is not None and self._in_process:
+            self._runner.stop()
+        elif self._runner is not None:
+            self._runner.kill()
+        if self.data_dir.exists():
+            shutil.rmtree(self.data_dir)
+        copy_directory(directory, self.data_dir)
+        self.start()
+
     def _new_runner(self, scratch: Path) -> "Runner":
         log_path, start_timeout_s = scratch / "broker.log", self._start_timeout_s
         if self._zookeeper is not None:
@@ -544,6 +594,7 @@ class Broker(Waiting):
         return {number: addresses[number] for number in addresses if number not in gone}
 
     def _clean_up(self) -> None:
+        self._snapshots.close()
         if self._runner is not None:
             self._last_log = self._runner.log
             self._runner = None

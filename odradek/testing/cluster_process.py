@@ -30,14 +30,15 @@ async def _run(given: Mapping[str, Any]) -> None:
         return load_config(overrides={**given["settings"], **own})
 
     allow_many_files()
-    runtime = Runtime.system()
+    config = load({})
+    runtime = Runtime.system(syncs=config.odradek_fsync)
     try:
         cluster = LocalCluster(
             given["data_dir"], given["brokers"], load, runtime, ports=given["ports"]
         )
         await cluster.start()
         try:
-            async with serve_admin(load({}), cluster, runtime) as admin_url:
+            async with serve_admin(config, cluster, runtime) as admin_url:
                 _say(ready_line(list(cluster.brokers.values()), cluster.directory))
                 _say(admin_line(admin_url))
                 await _obey_until_end(cluster)

@@ -137,11 +137,13 @@ class InProcessBroker:
             self._settled.set()
 
     async def _serve(self, overrides: Mapping[str, str]) -> None:
+        from odradek.broker.config import load_config
         from odradek.broker.runtime import Runtime
 
+        config = load_config(overrides=overrides)
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        runtime = Runtime.system()
+        runtime = Runtime.system(syncs=config.odradek_fsync)
         try:
             if self._brokers == 1:
                 reason = await self._serve_one(overrides, runtime)

@@ -114,8 +114,8 @@ def main() -> None:
     delays = sys.argv.pop(1)
     system = Runtime.system
 
-    def slow() -> Runtime:
-        runtime = system()
+    def slow(*, syncs: bool = True) -> Runtime:
+        runtime = system(syncs=syncs)
         assert isinstance(runtime.files, RealFileSystem)
         return replace(runtime, files=SlowFileSystem(runtime.files, delays))
 

@@ -1,0 +1,72 @@
+"""Snapshots: the state of all brokers of this process, and the way back to it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.storage.errors import StorageError
+
+from ..snapshots.image import CannotUndo
+from ..snapshots.snapshots import Snapshot, SnapshotRefused, Snapshots
+from .controls import Controls
+from .fields import Json
+from .problems import Problem, not_found
+from .schemas import INTEGER, STRING, array, members
+
+SNAPSHOT = members(id=STRING, directory=STRING)
+RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
+
+
+async def take(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Take a snapshot: topics, records, groups, transactions, settings, users and ACLs.
+
+    `directory` has the files, for brokers that are started on a copy of it.
+    """
+    async with controls.changing_brokers:
+        try:
+            snapshot = await _snapshots(controls).take()
+        except (SnapshotRefused, StorageError, OSError) as error:
+            raise Problem(409, f"no snapshot: {error}") from error
+    return {"id": snapshot.id, "directory": str(snapshot.directory)}
+
+
+async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Disconnect all clients, and return to a snapshot; 409 if that can't be done in place.
+
+    Then the brokers must be stopped, and started on a copy of the snapshot's directory.
+    """
+    snapshot = _snapshot(controls, path)
+    async with controls.changing_brokers:
+        try:
+            undo = await _snapshots(controls).restore(snapshot.id)
+        except CannotUndo as error:
+            raise Problem(
+                409,
+                f"{error}, which can't be undone in running brokers: start them on a copy of "
+                f"{snapshot.directory}",
+            ) from error
+    return {
+        "dropped_topics": list(undo.dropped_topics),
+        "rewound_partitions": undo.rewound_count,
+    }
+
+
+def remove(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Remove a snapshot, with its directory."""
+    _snapshots(controls).drop(_snapshot(controls, path).id)
+    return {}
+
+
+def _snapshot(controls: Controls, path: Mapping[str, str]) -> Snapshot:
+    try:
+        return _snapshots(controls)[path["id"]]
+    except KeyError:
+        raise not_found(
+            f"snapshot {path['id'][:40]!a} in this process; those of another one, and so of "
+            "another version, are of no use here"
+        ) from None
+
+
+def _snapshots(controls: Controls) -> Snapshots:
+    if controls.snapshots is None:
+        controls.snapshots = Snapshots(controls.running, controls.runtime)
+    return controls.snapshots

@@ -1,0 +1,113 @@
+"""Snapshots of a broker under test.
+
+The broker takes them and returns to them while it runs. What it can't undo while it runs, and what
+it does not remember since it was killed or stopped, is in the snapshot's files: then it is started
+again on a copy of them.
+"""
+
+import http
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from odradek import __version__
+
+from .door import AdminClient, AdminError
+from .errors import BrokerFailed, hides
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+__tracebackhide__ = hides
+LABEL: Final = "odradek-snapshot.json"
+_NOT_IN_PLACE: Final = (http.HTTPStatus.CONFLICT, http.HTTPStatus.NOT_FOUND)
+
+
+@dataclass(eq=False, kw_only=True)
+class Snapshot:
+    """A state of a broker, for `restore`."""
+
+    directory: Path
+    """Its files; another broker can be started on a copy of them (`data_dir`)."""
+    id: str
+    """In the broker's process; another one after a restart."""
+
+
+class Snapshots:
+    """The snapshots of one `Broker`."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._taken: list[Snapshot] = []
+        self._client: AdminClient | None = None
+        self._url = ""
+
+    def take(self) -> Snapshot:
+        """Take one.  Raises: BrokerFailed."""
+        told = self._admin.post("snapshots")
+        self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
+        return self._taken[-1]
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to one.  Raises: BrokerFailed, ValueError."""
+        if snapshot not in self._taken:
+            raise ValueError("this snapshot is of another broker")
+        if not self._restores_in_place(snapshot):
+            check_version(snapshot.directory)
+            self._broker._put_back(snapshot.directory)
+            snapshot.id = self._admin.post("snapshots")["id"]
+
+    def _restores_in_place(self, snapshot: Snapshot) -> bool:
+        if not self._broker.running or self._broker._down:
+            return False
+        try:
+            self._admin.post("snapshots", snapshot.id, "restore")
+        except AdminError as error:
+            if error.status not in _NOT_IN_PLACE:
+                raise
+            return False
+        return True
+
+    def copy_now(self, directory: Path) -> None:
+        """Copy the state of now.  Raises: BrokerFailed."""
+        told = self._admin.post("snapshots")
+        try:
+            copy_directory(Path(told["directory"]), directory)
+        finally:
+            self._admin.delete("snapshots", told["id"])
+
+    def close(self) -> None:
+        """Remove the files of all, as the broker is closed."""
+        taken, self._taken = self._taken, []
+        for snapshot in taken:
+            shutil.rmtree(snapshot.directory, ignore_errors=True)
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    @property
+    def _admin(self) -> AdminClient:
+        url = self._broker.admin_url
+        if self._client is None or url != self._url:
+            self._client, self._url = AdminClient(url), url
+        return self._client
+
+
+def copy_directory(source: Path, target: Path) -> None:
+    """Copy the files of a snapshot, for brokers to start on."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(LABEL))
+
+
+def check_version(directory: Path) -> None:
+    """Check that this version can start on the files of a snapshot.  Raises: BrokerFailed."""
+    try:
+        version = json.loads((directory / LABEL).read_text())["version"]
+    except (OSError, ValueError, KeyError) as error:
+        raise BrokerFailed(f"{directory} is not a snapshot: {error!r}") from error
+    if version != __version__:
+        raise BrokerFailed(
+            f"the snapshot {directory} is of Odradek {version}, and this is {__version__}: "
+            "take it anew"
+        )
