@@ -6,16 +6,39 @@ level and imports nothing but pytest: the broker's code is loaded by the first t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from odradek.testing import Broker
+    from odradek.testing.marker import Topics, Wanted
+    from odradek.testing.servers import Load, Servers
+
+T = TypeVar("T")
+SCOPES = ("session", "package", "module", "class", "function")
+MARKER = (
+    "odradek(brokers=1, topics={}, settings={}, auto_create=True, tls=False, sasl=None, "
+    "acls=None): the broker and the topics that a test with the fixture `odradek` wants."
+)
+# The name in the ini file, after `odradek_`; its type and default; the command line's option, after
+# `--odradek-`, and its metavar; and what it is.
+SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
+    ("settings", "linelist", [], "set", "NAME=VALUE", "A setting of the broker"),
+    ("topics", "linelist", [], "topic", "NAME[:N]", "A topic that each test finds"),
+    ("load", "linelist", [], "load", "FILE", "A file of topics and records that each test finds"),
+    ("brokers", "string", "1", "brokers", "N", "How many brokers there are"),
+    ("auto_create", "string", "", "auto-create", "BOOL", "Whether clients create topics by use"),
+    ("tls", "bool", False, "tls", "BOOL", "Whether the broker speaks TLS"),
+    ("sasl", "string", "", "sasl", "MECHANISM", "How clients log in, such as SCRAM-SHA-512"),
+    ("acls", "linelist", [], "acl", "ACL", "What users may do: User:alice read,write topic:orders"),
+    ("in_process", "bool", False, "in-process", "BOOL", "Whether it runs in the tests' process"),
+    ("scope", "string", "function", "scope", "SCOPE", "For how long the fixture odradek stays"),
+)
 
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
@@ -30,80 +53,103 @@ def __tracebackhide__(raised: pytest.ExceptionInfo[BaseException]) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The settings of the fixtures' broker, in the ini file and on the command line."""
-    parser.addini(
-        "odradek_settings",
-        "Settings of the broker behind the Odradek fixtures, one name=value a line.",
-        type="linelist",
-        default=[],
-    )
-    parser.addini(
-        "odradek_tls",
-        "Whether the broker behind the Odradek fixtures speaks TLS.",
-        type="bool",
-        default=False,
-    )
-    parser.addini(
-        "odradek_sasl",
-        "How clients log in at the broker behind the Odradek fixtures, such as SCRAM-SHA-512.",
-        default="",
-    )
-    parser.addini(
-        "odradek_acls",
-        "What users may do there, one ACL a line: User:alice read,write topic:orders.",
-        type="linelist",
-        default=[],
-    )
+    group = parser.getgroup("odradek")
+    for name, kind, default, option, metavar, what in SETTINGS:
+        is_list = kind == "linelist"
+        parser.addini(
+            f"odradek_{name}",
+            f"{what}, for the Odradek fixtures{'; one a line.' if is_list else '.'}",
+            type=kind,  # type: ignore[arg-type]
+            default=default,
+        )
+        group.addoption(
+            f"--odradek-{option}",
+            dest=f"odradek_{name}",
+            action="append" if is_list else "store",
+            default=[] if is_list else None,
+            metavar=metavar,
+            help=f"{what}; goes before odradek_{name} in the ini file.",
+        )
     parser.addini(
         "odradek_spark_conf",
         "Settings of the Spark session behind odradek_spark, one name=value a line.",
         type="linelist",
         default=[],
     )
-    parser.getgroup("odradek").addoption(
-        "--odradek-set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="A setting of the broker behind the Odradek fixtures; goes before odradek_settings.",
-    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Announce the marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a marker that says nothing sensible, or that would have no effect."""
+    if item.get_closest_marker("odradek") is not None:
+        _marked(item, *_usual(item.config))
+        scope = _given(item.config, "scope")
+        if scope != "function" and any(m.name == "odradek" for m in item.own_markers):
+            pytest.fail(
+                f"@pytest.mark.odradek at a test has no effect with odradek_scope={scope}",
+                pytrace=False,
+            )
 
 
 @pytest.fixture(scope="session")
 def odradek_settings(pytestconfig: pytest.Config) -> dict[str, object]:
     """The settings of the session's broker; override this fixture to compute them."""
-    lines = [*pytestconfig.getini("odradek_settings"), *pytestconfig.getoption("--odradek-set")]
-    return dict(_pairs("odradek_settings", lines))
+    return dict(_pairs("odradek_settings", _given(pytestconfig, "settings")))
 
 
 @pytest.fixture(scope="session")
-def odradek_server(
-    odradek_settings: dict[str, object], pytestconfig: pytest.Config
-) -> Iterator[Broker]:
+def odradek_load(pytestconfig: pytest.Config) -> Sequence[Load]:
+    """What each server is filled with, once; override this fixture to give functions, too."""
+    loads: list[Load] = [pytestconfig.rootpath / path for path in _given(pytestconfig, "load")]
+    return loads
+
+
+@pytest.fixture(scope="session")
+def _odradek_servers(
+    odradek_settings: dict[str, object],
+    odradek_load: Sequence[Load],
+    pytestconfig: pytest.Config,
+) -> Iterator[Servers]:
+    from odradek.testing.servers import Servers
+
+    usual, topics = _usual(pytestconfig)
+    usual = _or_fail(lambda: usual.with_settings(odradek_settings))
+    servers = Servers(usual, topics, odradek_load)
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(scope="session")
+def odradek_server(_odradek_servers: Servers) -> Broker:
     """A broker for the whole session, in a process of its own; tests share its topics."""
-    from odradek.testing import Broker
-
-    with Broker(
-        settings=odradek_settings,
-        tls=pytestconfig.getini("odradek_tls"),
-        sasl=pytestconfig.getini("odradek_sasl") or None,
-        acls=pytestconfig.getini("odradek_acls") or None,
-    ) as broker:
-        yield broker
+    return _server(_odradek_servers, _odradek_servers.usual, None)
 
 
-@pytest.fixture
-def odradek(odradek_server: Broker, request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """The session's broker without any topic, and running, whatever earlier tests did to it.
+def _scope(fixture_name: str, config: pytest.Config) -> Any:
+    scope = _given(config, "scope")
+    if scope not in SCOPES:
+        raise pytest.UsageError(f"odradek_scope: {scope!r} is none of {', '.join(SCOPES)}")
+    return scope
+
+
+@pytest.fixture(scope=_scope)
+def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterator[Broker]:
+    """The session's broker, or that of the marker, in the state of its start, and running.
 
     Rules for faults and the journal of requests end with the test. If it passes although a rule of
     its own has never acted, it fails, unless the rule is optional.
     """
-    odradek_server.reset()
-    odradek_server.faults.clear()
-    odradek_server.journal.clear()
-    request.node.stash[_BROKER] = odradek_server
-    yield odradek_server
-    unused = odradek_server.faults.end()
+    wanted, topics = _marked(request.node, _odradek_servers.usual, ())
+    broker = _server(_odradek_servers, wanted, topics)
+    broker.faults.clear()
+    broker.journal.clear()
+    request.node.stash[_BROKER] = broker
+    yield broker
+    unused = broker.faults.end()
     if unused and request.node.stash.get(_HAS_PASSED, False):
         pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
 
@@ -152,6 +198,69 @@ def odradek_spark(odradek_spark_conf: dict[str, str]) -> Iterator[SparkSession]:
         pytest.fail(str(error), pytrace=False)
     yield spark
     spark.stop()
+
+
+def _given(config: pytest.Config, name: str) -> Any:
+    """A setting: that of the command line, or else that of the ini file; lists have both."""
+    ini, option = config.getini(f"odradek_{name}"), config.getoption(f"odradek_{name}")
+    if isinstance(ini, list):
+        return [*ini, *option]
+    return ini if option is None else option
+
+
+def _is_true(config: pytest.Config, name: str) -> bool:
+    value = _given(config, name)
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in ("true", "false"):
+        raise pytest.UsageError(f"odradek_{name}: {value!r} is neither true nor false")
+    return str(value).lower() == "true"
+
+
+def _usual(config: pytest.Config) -> tuple[Wanted, Topics]:
+    """The server and topics of tests without a marker, but for the settings."""
+    from odradek.testing.marker import AUTO_CREATE, Wanted, read_topics
+
+    brokers = _given(config, "brokers")
+    if not brokers.isdecimal():
+        raise pytest.UsageError(f"odradek_brokers: {brokers!r} is not a number")
+    wanted = Wanted(
+        brokers=int(brokers),
+        tls=_is_true(config, "tls"),
+        sasl=_given(config, "sasl") or None,
+        acls=tuple(_given(config, "acls")) or None,
+        in_process=_is_true(config, "in_process"),
+    )
+    if _given(config, "auto_create"):
+        wanted = wanted.with_settings({AUTO_CREATE: _is_true(config, "auto_create")})
+    return wanted, _or_fail(lambda: read_topics(_given(config, "topics")))
+
+
+def _marked(node: Any, wanted: Wanted, topics: Topics) -> tuple[Wanted, Topics]:
+    """What the markers of a test want; those nearer to it go before the others."""
+    from odradek.testing.marker import read_markers
+
+    markers = [(marker.args, marker.kwargs) for marker in node.iter_markers("odradek")]
+    return _or_fail(lambda: read_markers(markers, wanted, topics))
+
+
+def _server(servers: Servers, wanted: Wanted, topics: Topics | None) -> Broker:
+    server = _or_fail(lambda: servers.get(wanted))
+    if topics is not None:
+        server.clean(topics)
+    return server.broker
+
+
+def _or_fail(ask: Callable[[], T]) -> T:
+    """What is asked for; if it is refused, the test fails with that sentence alone."""
+    from odradek.testing.marker import Refused
+
+    reason = ""
+    try:
+        return ask()
+    except Refused as refused:
+        reason = str(refused)
+    pytest.fail(reason, pytrace=False)
 
 
 def _pairs(option: str, lines: list[str]) -> Iterator[tuple[str, str]]:

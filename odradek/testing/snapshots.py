@@ -70,6 +70,16 @@ class Snapshots:
             return False
         return True
 
+    def drop(self, snapshot: Snapshot) -> None:
+        """Forget one, and remove its files.  Raises: BrokerFailed."""
+        self._taken.remove(snapshot)
+        try:
+            self._admin.delete("snapshots", snapshot.id)
+        except AdminError as error:
+            if error.status != http.HTTPStatus.NOT_FOUND:
+                raise
+        shutil.rmtree(snapshot.directory, ignore_errors=True)  # if it is of an earlier process
+
     def copy_now(self, directory: Path) -> None:
         """Copy the state of now.  Raises: BrokerFailed."""
         told = self._admin.post("snapshots")

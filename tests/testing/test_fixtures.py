@@ -85,3 +85,110 @@ def test_fixtures_are_listed(tmp_path: Path) -> None:
     listed = pytest_run(tmp_path, "--fixtures").stdout
     for name in ("odradek_settings", "odradek_server", "odradek "):
         assert f"\n{name}" in listed
+
+
+MARKED = """
+import pytest
+from odradek.testing import Broker
+from odradek.testing.admin import read_metadata
+
+servers = []
+
+
+def topics(broker):
+    address = broker.host, broker.port
+    told = read_metadata(address, broker._access, timeout_s=5)
+    return {topic.name: len(topic.partitions) for topic in told.topics}
+
+
+@pytest.fixture(scope="session")
+def odradek_load(odradek_load):
+    return [*odradek_load, lambda broker: servers.append(broker)]
+
+
+@pytest.mark.odradek(topics={"seeded": 3})
+@pytest.mark.parametrize("n", [1, 2])
+def test_topics(odradek, odradek_server, n):
+    assert odradek is odradek_server
+    assert topics(odradek) == {"a": 2, "b": 1, "seeded": 3}
+
+
+def test_without(odradek):
+    assert topics(odradek) == {"a": 2, "b": 1}
+
+
+@pytest.mark.odradek(brokers=2, settings={"num.partitions": 5})
+class TestCluster:
+    def test_one(self, odradek):
+        assert odradek.broker_ids == [0, 1]
+        assert len(servers) == 2
+
+    @pytest.mark.odradek(auto_create=False)
+    def test_other(self, odradek):
+        assert odradek.broker_ids == [0, 1]
+        assert odradek._settings["num.partitions"] == "5"
+        assert odradek._settings["auto.create.topics.enable"] == "false"
+        assert len(servers) == 3
+
+    def test_same_again(self, odradek):
+        assert odradek is servers[1]
+"""
+
+
+def test_markers_topics_and_loads(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nodradek_topics = a:2\nodradek_in_process = true\nodradek_load = seed.json\n"
+        "addopts = --strict-markers\n"
+    )
+    (tmp_path / "seed.json").write_text(
+        '{"topics": {"b": {"records": [{"key": "k", "value": null}, {"value": "1"}]}}}'
+    )
+    (tmp_path / "test_user.py").write_text(MARKED)
+    done = pytest_run(tmp_path)
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(
+        "import pytest\n@pytest.mark.odradek(broker=3)\ndef test_one(odradek): pass\n"
+        "def test_two(odradek): pass\n"
+    )
+    done = pytest_run(tmp_path, "--odradek-set=num.partition=4")
+    assert "2 errors" in done.stdout
+    assert "has no argument broker: did you mean brokers?" in done.stdout
+    assert "there is no setting num.partition: did you mean num.partitions?" in done.stdout
+    assert "Traceback" not in done.stdout and "During handling" not in done.stdout
+
+
+SCOPED = """
+import pytest
+from odradek.testing.load import create_topics
+
+from test_marked import topics
+
+
+class TestOne:
+    def test_first(self, odradek):
+        assert topics(odradek) == {}
+        create_topics(odradek, [("t", 1)])
+
+    def test_second(self, odradek):
+        assert topics(odradek) == {"t": 1}
+
+
+class TestTwo:
+    def test_third(self, odradek):
+        assert topics(odradek) == {}
+
+    @pytest.mark.odradek(topics={"x": 1})
+    def test_fourth(self, odradek):
+        pass
+"""
+
+
+def test_the_scope_says_how_long_the_state_stays(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED.partition("@pytest.fixture")[0])
+    (tmp_path / "test_user.py").write_text(SCOPED)
+    done = pytest_run(tmp_path, "--odradek-scope=class", "--odradek-in-process=true")
+    assert "3 passed" in done.stdout and "1 error" in done.stdout, done.stdout + done.stderr
+    assert "at a test has no effect with odradek_scope=class" in done.stdout
