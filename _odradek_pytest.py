@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from odradek.testing import Broker
     from odradek.testing.marker import Topics, Wanted
-    from odradek.testing.servers import Load, Servers
+    from odradek.testing.servers import Load, Server, Servers
 
 T = TypeVar("T")
 SCOPES = ("session", "package", "module", "class", "function")
@@ -126,7 +126,7 @@ def _odradek_servers(
 @pytest.fixture(scope="session")
 def odradek_server(_odradek_servers: Servers) -> Broker:
     """A broker for the whole session, in a process of its own; tests share its topics."""
-    return _server(_odradek_servers, _odradek_servers.usual, None)
+    return _server(_odradek_servers, _odradek_servers.usual).broker
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> Any:
@@ -144,12 +144,15 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
     its own has never acted, it fails, unless the rule is optional.
     """
     wanted, topics = _marked(request.node, _odradek_servers.usual, ())
-    broker = _server(_odradek_servers, wanted, topics)
+    server = _server(_odradek_servers, wanted)
+    server.clean(topics)
+    broker = server.broker
     broker.faults.clear()
     broker.journal.clear()
     request.node.stash[_BROKER] = broker
     yield broker
     unused = broker.faults.end()
+    server.leave()
     if unused and request.node.stash.get(_HAS_PASSED, False):
         pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
 
@@ -244,11 +247,8 @@ def _marked(node: Any, wanted: Wanted, topics: Topics) -> tuple[Wanted, Topics]:
     return _or_fail(lambda: read_markers(markers, wanted, topics))
 
 
-def _server(servers: Servers, wanted: Wanted, topics: Topics | None) -> Broker:
-    server = _or_fail(lambda: servers.get(wanted))
-    if topics is not None:
-        server.clean(topics)
-    return server.broker
+def _server(servers: Servers, wanted: Wanted) -> Server:
+    return _or_fail(lambda: servers.get(wanted))
 
 
 def _or_fail(ask: Callable[[], T]) -> T:

@@ -113,6 +113,7 @@ class Broker:
         self._has_crashed = False
         self._is_broken = False
         self._has_retired = False
+        self._entrance: Listener | None = None
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._scram_users = ScramUsers()
@@ -205,6 +206,24 @@ class Broker:
     async def _expire(self, store: EmbeddedStore) -> None:
         await asyncio.sleep(self.config.zookeeper_session_timeout_ms / 1000)
         await store.expire_session(self._session.id)
+
+    async def open_entrance(self, name: str, host: str, port: int) -> None:
+        """Accept clients of the first listener there, too, and no longer at the last entrance.
+
+        Raises: OSError.
+        """
+        endpoint = self.config.listener_endpoints[0]._replace(host=host, port=port)
+        entrance = self._listener(self.connections, endpoint)
+        entrance.entrance = name
+        self._close_entrance()  # the other one may have the same port
+        await entrance.bind()
+        self._entrance = entrance
+        await entrance.accept()
+
+    def _close_entrance(self) -> None:
+        if self._entrance is not None:
+            self._entrance.close()
+            self._entrance = None
 
     async def failed(self) -> str:
         """Return once the broker can't continue, with the reason; the caller must stop it."""
@@ -385,6 +404,7 @@ class Broker:
         configs.after_broker_changed.append(lambda: certificates.renew(config, rereads=False))
         configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))
         configs.broker_checks.append(certificates.check)
+        self._stack.callback(self._close_entrance)
         listeners: list[Listener] = []
         for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
             listener = self._listener(connections, endpoint)

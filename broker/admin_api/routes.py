@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from . import (
     brokers,
     clock,
+    entrance,
     faults,
     groups,
     journal,
@@ -116,6 +117,7 @@ ROUTES: Final = (
     Route("POST", "/clock/advance", clock.advance, clock.CLOCK, (clock.BY,)),
     Route("POST", "/clock/freeze", clock.freeze, clock.CLOCK),
     Route("POST", "/clock/resume", clock.resume, clock.CLOCK),
+    Route("POST", "/entrance", entrance.open_another, entrance.ENTRANCE, (entrance.PORTS,)),
     Route("POST", "/snapshots", snapshots.take, snapshots.SNAPSHOT, status=201),
     Route("POST", "/snapshots/{id}/restore", snapshots.restore, snapshots.RESTORED),
     Route("DELETE", "/snapshots/{id}", snapshots.remove, NOTHING),

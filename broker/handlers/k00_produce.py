@@ -458,7 +458,7 @@ def _name_leader(
     leader, epoch = current_leader(node, topic, result.index)
     result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     if all(known.node_id != leader for known in response.node_endpoints):
-        found = endpoints(node, (leader,), call.client.listener_name, NodeEndpoint)
+        found = endpoints(node, (leader,), call.client.entrance, NodeEndpoint)
         response.node_endpoints += found
 
 

@@ -171,7 +171,7 @@ class _Answering:
         nearest, rack = self._node.nearest_replica, self._request.rack_id
         if nearest is None or not rack or self._replica is not None or not self._at_any_replica:
             return None
-        return nearest.of(rack, self._call.client.listener_name)
+        return nearest.of(rack, self._call.client.entrance)
 
     def read(self) -> list[Read]:
         """Read the partitions that are due; the caller answers with the spans or releases them."""
@@ -399,5 +399,5 @@ class _Answering:
                     data.current_leader.leader_id, data.current_leader.leader_epoch = leader, epoch
                     leaders.add(leader)
         if leaders:
-            listener_name = self._call.client.listener_name
+            listener_name = self._call.client.entrance
             response.node_endpoints = endpoints(node, leaders, listener_name, NodeEndpoint)

@@ -211,7 +211,7 @@ def _respond(
     operations = request.include_topic_authorized_operations
     metadata = node.metadata
     response = MetadataResponse(
-        brokers=brokers_of(node, call.client.listener_name),
+        brokers=brokers_of(node, call.client.entrance),
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         topics=_topics(
@@ -295,7 +295,7 @@ def _topic(info: TopicInfo, operations: int, call: Call, node: Node) -> Metadata
 
 
 def _partition(state: PartitionState, call: Call, node: Node) -> MetadataResponsePartition:
-    listener_name, metadata = call.client.listener_name, node.metadata
+    listener_name, metadata = call.client.entrance, node.metadata
     code = metadata.leader_error(state, listener_name)
     leader = state.leader
     if code:

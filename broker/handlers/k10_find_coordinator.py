@@ -70,7 +70,7 @@ async def _find(
         if rights is not None and kind and not rights.may(Operation.DESCRIBE, kind, key):
             raise Refused(REFUSAL[kind])
         broker = await _topic(key_type, node).coordinator_of(key)
-        address = broker.endpoints.get(call.client.listener_name)
+        address = broker.endpoints.get(call.client.entrance)
         if address is None:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it has no such listener")
     except Refused as refused:

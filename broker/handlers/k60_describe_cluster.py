@@ -40,7 +40,7 @@ async def handle(
                 broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
             for broker in metadata.brokers.values()
-            if (endpoint := broker.endpoints.get(call.client.listener_name)) is not None
+            if (endpoint := broker.endpoints.get(call.client.entrance)) is not None
         ],
     )
     if request.include_cluster_authorized_operations:

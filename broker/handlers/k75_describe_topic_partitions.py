@@ -117,7 +117,7 @@ def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic
 def _partition(
     state: PartitionState, call: Call, node: Node
 ) -> DescribeTopicPartitionsResponsePartition:
-    code = node.metadata.leader_error(state, call.client.listener_name)
+    code = node.metadata.leader_error(state, call.client.entrance)
     return DescribeTopicPartitionsResponsePartition(
         error_code=code,
         partition_index=state.partition,

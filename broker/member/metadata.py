@@ -36,6 +36,15 @@ class BrokerInfo(NamedTuple):
     """By listener name."""
 
 
+ENTRANCE: Final = "entrance "
+"""How the names of entrances begin; no listener has such a name."""
+
+
+def is_entrance(name: str) -> bool:
+    """Whether endpoints of this name are an entrance, and not those of a listener."""
+    return name.startswith(ENTRANCE)
+
+
 class TopicInfo:
     """A topic with the partitions that the controller has announced."""
 
@@ -88,6 +97,7 @@ class MetadataCache:
         """Whether a controller has announced all brokers and partitions to this broker."""
         self.version = 0
         """Increases with every change of any topic."""
+        self._entrance: tuple[str, Mapping[int, Address]] | None = None
 
     async def wait_until(self, done: Callable[[], bool]) -> None:
         """Return once `done` is true; it is checked after every change."""
@@ -146,11 +156,28 @@ class MetadataCache:
 
     def update_brokers(self, controller_id: int, brokers: Iterable[BrokerInfo]) -> bool:
         """Set the live brokers; whether that changes anything."""
-        live = {broker.broker_id: broker for broker in brokers}
+        live = {broker.broker_id: self._with_entrance(broker) for broker in brokers}
         changed = live != self.brokers
         self.controller_id = max(controller_id, -1)
         self.brokers = live
         return changed
+
+    def open_entrance(self, name: str, addresses: Mapping[int, Address]) -> None:
+        """Name other addresses of the brokers to clients that come by this entrance, and no longer
+        those of an earlier one."""
+        self._entrance = name, addresses
+        self.brokers = {
+            number: self._with_entrance(broker) for number, broker in self.brokers.items()
+        }
+
+    def _with_entrance(self, broker: BrokerInfo) -> BrokerInfo:
+        if self._entrance is None:
+            return broker
+        name, addresses = self._entrance
+        listeners = {key: value for key, value in broker.endpoints.items() if not is_entrance(key)}
+        if broker.broker_id in addresses:
+            listeners[name] = addresses[broker.broker_id]
+        return broker._replace(endpoints=listeners)
 
     def update_partitions(
         self, states: Iterable[PartitionState], *, more_to_come: bool = False

@@ -32,6 +32,8 @@ class Client(Protocol):
     """The client, as handlers see it."""
 
     listener_name: str
+    entrance: str
+    """By which of the brokers' endpoints it reaches them: the listener's, or see `entrances.py`."""
     host: str
     """The client's address, as text."""
     principal: Principal

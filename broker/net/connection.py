@@ -54,6 +54,7 @@ class Connection(ABC):
         "active_ms",
         "closed",
         "dispatcher",
+        "entrance",
         "frames",
         "host",
         "is_gathering",
@@ -74,7 +75,7 @@ class Connection(ABC):
         """Pieces that wait to be sent, in order."""
         self._span_sent_bytes = 0
         """Bytes already sent of the first piece, if that is a span."""
-        self.listener_name = listener_name
+        self.listener_name = self.entrance = listener_name
         self.host = host
         self.principal = ANONYMOUS
         self.refused_batches: RefusedBatches | None = None

@@ -32,6 +32,8 @@ class Listener(Protocol):
 
     name: str
     port: int
+    entrance: str
+    """Of the connections that are accepted."""
 
     async def bind(self) -> None:
         """Bind, so that the port is known.  Raises: OSError."""
@@ -47,7 +49,7 @@ class PlainListener:
     """Accepts on its own socket."""
 
     def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
-        self.name = endpoint.name
+        self.name = self.entrance = endpoint.name
         self.port = endpoint.port
         self._host = endpoint.host
         self._backlog = config.socket_listen_backlog_size
@@ -115,10 +117,12 @@ class PlainListener:
             return
         sock.setblocking(False)
         self._connections.tune(sock)
-        self._serve(sock, host)
+        connection = self._connection(sock, host)
+        connection.entrance = self.entrance
+        self._connections.add(connection)
 
-    def _serve(self, sock: socket.socket, host: str) -> None:
-        self._connections.add(PlainConnection(self._connections, self.name, host, sock))
+    def _connection(self, sock: socket.socket, host: str) -> PlainConnection:
+        return PlainConnection(self._connections, self.name, host, sock)
 
     def _pause(self, until: Callable[[], Awaitable[None]]) -> None:
         """Leave clients in the backlog until `until` is done."""
@@ -137,7 +141,7 @@ class StreamListener:
     """Accepts through asyncio's transports: portable, and suitable for a simulator."""
 
     def __init__(self, connections: Connections, endpoint: Endpoint, config: Config) -> None:
-        self.name = endpoint.name
+        self.name = self.entrance = endpoint.name
         self.port = endpoint.port
         self._host = endpoint.host
         self._backlog = config.socket_listen_backlog_size
@@ -147,7 +151,7 @@ class StreamListener:
     async def bind(self) -> None:
         """Bind, so that the port is known.  Raises: OSError."""
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: StreamConnection(self._connections, self.name),
+            lambda: StreamConnection(self._connections, self.name, self.entrance),
             self._host or None,
             self.port,
             backlog=self._backlog,

@@ -21,9 +21,13 @@ _PIECE_BYTES: Final = 1 << 18
 class StreamConnection(asyncio.BufferedProtocol):
     """The asyncio protocol of a connection; `_Stream` is the connection itself."""
 
-    def __init__(self, connections: "Connections", listener_name: str) -> None:
+    def __init__(
+        self, connections: "Connections", listener_name: str, entrance: str | None = None
+    ) -> None:
+        """`entrance`: the listener's, unless another one is given."""
         self._connections = connections
         self._listener_name = listener_name
+        self._entrance = entrance or listener_name
         self._stream: _Stream | None = None
         self._nowhere = bytearray(1)  # receives the bytes of a refused client
 
@@ -46,6 +50,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         if sock is not None:  # a simulator has none
             self._connections.tune(sock)
         self._stream = _Stream(self._connections, self._listener_name, host, writable)
+        self._stream.entrance = self._entrance
         self._connections.add(self._stream)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:

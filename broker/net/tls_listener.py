@@ -28,8 +28,6 @@ class TlsListener(PlainListener):
         self._certificates = certificates
         self._scratch = memoryview(bytearray(RECEIVED_BYTES_MAX))
 
-    def _serve(self, sock: socket.socket, host: str) -> None:
-        tls = self._certificates.tls(self.name)
-        self._connections.add(
-            TlsConnection(self._connections, self.name, host, sock, tls=tls, scratch=self._scratch)
-        )
+    def _connection(self, sock: socket.socket, host: str) -> TlsConnection:
+        tls, connections = self._certificates.tls(self.name), self._connections
+        return TlsConnection(connections, self.name, host, sock, tls=tls, scratch=self._scratch)

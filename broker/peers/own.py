@@ -24,7 +24,7 @@ class OwnProcess:
     refused_batches: "RefusedBatches | None" = None
 
     def __init__(self, listener_name: str) -> None:
-        self.listener_name = listener_name
+        self.listener_name = self.entrance = listener_name
 
     def note_software(self, software: str) -> None:
         """Do nothing: the software is this broker's own."""

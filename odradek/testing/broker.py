@@ -128,6 +128,7 @@ class Broker(Waiting):
         self._ready: Ready | None = None
         self._ports: list[HeldPort] = []
         self._admin_ports: list[HeldPort] = []
+        self._entrance: dict[int, HeldPort] = {}
         self._down: set[int] = set()
         self._paused: set[int] = set()
         self._last_log = ""
@@ -178,6 +179,7 @@ class Broker(Waiting):
             raise
         self._down.clear()
         self._paused.clear()
+        self._open_entrance()
         if self._security.has_grants_to_make:
             controller = isr.controller(
                 self._told.addresses, self._access, timeout_s=RESET_TIMEOUT_S
@@ -324,7 +326,7 @@ class Broker(Waiting):
     @property
     def bootstrap_servers(self) -> str:
         """`host:port`, separated by commas for several brokers."""
-        return ",".join(f"{host}:{port}" for host, port in self._told.addresses.values())
+        return ",".join(f"{host}:{port}" for host, port in self._addresses.values())
 
     @property
     def broker_ids(self) -> list[int]:
@@ -333,7 +335,7 @@ class Broker(Waiting):
 
     def address(self, broker_id: int) -> Address:
         """Host and port of one broker.  Raises: KeyError."""
-        return self._told.addresses[broker_id]
+        return self._addresses[broker_id]
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The leader of a partition; -1 if there is none.
@@ -345,12 +347,12 @@ class Broker(Waiting):
     @property
     def host(self) -> str:
         """The address that the first broker listens on."""
-        return next(iter(self._told.addresses.values()))[0]
+        return next(iter(self._addresses.values()))[0]
 
     @property
     def port(self) -> int:
         """The port that the first broker listens on, the same after restarts."""
-        return next(iter(self._told.addresses.values()))[1]
+        return next(iter(self._addresses.values()))[1]
 
     @property
     def broker_id(self) -> int:
@@ -521,10 +523,41 @@ class Broker(Waiting):
         return self._security.access
 
     @property
+    def _addresses(self) -> dict[int, Address]:
+        """Where clients reach the brokers: at the test's entrance, if it has one."""
+        told = self._told.addresses
+        return {
+            number: (host, self._entrance[number].port if self._entrance else port)
+            for number, (host, port) in told.items()
+        }
+
+    @property
     def _told(self) -> Ready:
         if self._ready is None:
             raise RuntimeError("the broker is not started")
         return self._ready
+
+    def _enter(self) -> None:
+        """Have clients come in by other ports from now on: those of the last test can't any more.
+
+        Whoever uses this broker without a state of its own goes on with the listeners.
+        """
+        self._leave()
+        self._entrance = {number: HeldPort() for number in self._told.addresses}
+        if self.running:
+            self._open_entrance()
+
+    def _leave(self) -> None:
+        """The end of what `_enter` began; the ports are closed when there are others."""
+        for held in self._entrance.values():
+            held.close()
+        self._entrance = {}
+
+    def _open_entrance(self) -> None:
+        if self._entrance and self._zookeeper is None:
+            live = self._told.addresses.keys() - self._down
+            ports = {str(number): self._entrance[number].port for number in sorted(live)}
+            self._snapshots.admin.post("entrance", ports=ports)
 
     def _put_back(self, directory: Path) -> None:
         """Start all brokers again, on a copy of these files."""
@@ -559,6 +592,7 @@ class Broker(Waiting):
     def _start_one(self, broker_id: int, *, in_sync: bool) -> None:
         self._command(START, broker_id)
         self._down.discard(broker_id)
+        self._open_entrance()
         if in_sync:
             isr.wait_until_in_sync(
                 self._live_addresses(), self._access, broker_id, timeout_s=ISR_TIMEOUT_S
@@ -601,6 +635,7 @@ class Broker(Waiting):
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+        self._leave()
         for held in (*self._ports, *self._admin_ports):
             held.close()
         self._ports, self._admin_ports = [], []

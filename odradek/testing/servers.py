@@ -24,8 +24,16 @@ class Server:
         self._made: tuple[Topics, Snapshot] | None = None
         """The last topics that tests wanted beside the seed, and the state with them."""
 
+    def leave(self) -> None:
+        """The test is over; who uses the broker between tests reaches it by its listeners."""
+        self.broker._leave()
+
     def clean(self, topics: Topics) -> None:
-        """Return to the seed, with these topics.  Raises: BrokerFailed."""
+        """Return to the seed, with these topics, for clients that come from now on.
+
+        Raises: BrokerFailed.
+        """
+        self.broker._enter()  # first, so that no client of the last test comes back meanwhile
         if self._made is not None and self._made[0] == topics:
             self.broker.restore(self._made[1])
             return

@@ -46,7 +46,7 @@ class Snapshots:
 
     def take(self) -> Snapshot:
         """Take one.  Raises: BrokerFailed."""
-        told = self._admin.post("snapshots")
+        told = self.admin.post("snapshots")
         self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
         return self._taken[-1]
 
@@ -57,13 +57,13 @@ class Snapshots:
         if not self._restores_in_place(snapshot):
             check_version(snapshot.directory)
             self._broker._put_back(snapshot.directory)
-            snapshot.id = self._admin.post("snapshots")["id"]
+            snapshot.id = self.admin.post("snapshots")["id"]
 
     def _restores_in_place(self, snapshot: Snapshot) -> bool:
         if not self._broker.running or self._broker._down:
             return False
         try:
-            self._admin.post("snapshots", snapshot.id, "restore")
+            self.admin.post("snapshots", snapshot.id, "restore")
         except AdminError as error:
             if error.status not in _NOT_IN_PLACE:
                 raise
@@ -74,7 +74,7 @@ class Snapshots:
         """Forget one, and remove its files.  Raises: BrokerFailed."""
         self._taken.remove(snapshot)
         try:
-            self._admin.delete("snapshots", snapshot.id)
+            self.admin.delete("snapshots", snapshot.id)
         except AdminError as error:
             if error.status != http.HTTPStatus.NOT_FOUND:
                 raise
@@ -82,11 +82,11 @@ class Snapshots:
 
     def copy_now(self, directory: Path) -> None:
         """Copy the state of now.  Raises: BrokerFailed."""
-        told = self._admin.post("snapshots")
+        told = self.admin.post("snapshots")
         try:
             copy_directory(Path(told["directory"]), directory)
         finally:
-            self._admin.delete("snapshots", told["id"])
+            self.admin.delete("snapshots", told["id"])
 
     def close(self) -> None:
         """Remove the files of all, as the broker is closed."""
@@ -98,7 +98,8 @@ class Snapshots:
             self._client = None
 
     @property
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
+        """A client of the admin API."""
         url = self._broker.admin_url
         if self._client is None or url != self._url:
             self._client, self._url = AdminClient(url), url

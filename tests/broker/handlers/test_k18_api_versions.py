@@ -51,7 +51,7 @@ def kafkas_ranges() -> dict[int, tuple[int, int]]:
 class Client:
     """Whoever asks."""
 
-    listener_name = host = ""
+    listener_name = entrance = host = ""
     principal = ANONYMOUS
     refused_batches: RefusedBatches | None = None
 

@@ -39,7 +39,7 @@ PRODUCE, FETCH = ProduceRequest.API_KEY, FetchRequest.API_KEY
 class FakeClient:
     """What a dispatcher does to its connection."""
 
-    listener_name = "PLAINTEXT"
+    listener_name = entrance = "PLAINTEXT"
     host = "client"
     active_ms = 0
     principal = ANONYMOUS
