@@ -557,14 +557,14 @@ class Broker(Waiting):
         if self._entrance and self._zookeeper is None:
             live = self._told.addresses.keys() - self._down
             ports = {str(number): self._entrance[number].port for number in sorted(live)}
-            self._snapshots.admin.post("entrance", ports=ports)
+            self.admin.post("entrance", ports=ports)
 
     def _put_back(self, directory: Path) -> None:
         """Start all brokers again, on a copy of these files."""
-        if self._runner is not None and self._in_process:
-            self._runner.stop()
-        elif self._runner is not None:
-            self._runner.kill()
+        if self._in_process:
+            self.stop()
+        else:
+            self.kill()
         if self.data_dir.exists():
             shutil.rmtree(self.data_dir)
         copy_directory(directory, self.data_dir)

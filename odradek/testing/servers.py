@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .broker import Broker
 from .errors import BrokerFailed, hides
-from .load import create_topics, load_file
+from .load import load_file
 from .marker import Refused, Topics, Wanted
 from .snapshots import Snapshot
 
@@ -42,7 +42,7 @@ class Server:
             return
         if self._made is not None:
             self.broker._snapshots.drop(self._made[1])
-        create_topics(self.broker, topics)
+        _create(self.broker, topics)
         self._made = topics, self.broker.snapshot()
 
 
@@ -88,7 +88,7 @@ class Servers:
             raise Refused(str(error)) from None
         broker.start()
         try:
-            create_topics(broker, self.topics)
+            _create(broker, self.topics)
             for load in self._loads:
                 if callable(load):
                     load(broker)
@@ -98,3 +98,8 @@ class Servers:
         except BaseException:
             broker.close()
             raise
+
+
+def _create(broker: Broker, topics: Topics) -> None:
+    for name, partitions in topics:
+        broker.topics.create(name, partitions=partitions)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek import __version__
 
-from .door import AdminClient, AdminError
+from .door import AdminError
 from .errors import BrokerFailed, hides
 
 if TYPE_CHECKING:
@@ -41,12 +41,10 @@ class Snapshots:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._taken: list[Snapshot] = []
-        self._client: AdminClient | None = None
-        self._url = ""
 
     def take(self) -> Snapshot:
         """Take one.  Raises: BrokerFailed."""
-        told = self.admin.post("snapshots")
+        told = self._broker.admin.post("snapshots")
         self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
         return self._taken[-1]
 
@@ -57,13 +55,13 @@ class Snapshots:
         if not self._restores_in_place(snapshot):
             check_version(snapshot.directory)
             self._broker._put_back(snapshot.directory)
-            snapshot.id = self.admin.post("snapshots")["id"]
+            snapshot.id = self._broker.admin.post("snapshots")["id"]
 
     def _restores_in_place(self, snapshot: Snapshot) -> bool:
         if not self._broker.running or self._broker._down:
             return False
         try:
-            self.admin.post("snapshots", snapshot.id, "restore")
+            self._broker.admin.post("snapshots", snapshot.id, "restore")
         except AdminError as error:
             if error.status not in _NOT_IN_PLACE:
                 raise
@@ -74,7 +72,7 @@ class Snapshots:
         """Forget one, and remove its files.  Raises: BrokerFailed."""
         self._taken.remove(snapshot)
         try:
-            self.admin.delete("snapshots", snapshot.id)
+            self._broker.admin.delete("snapshots", snapshot.id)
         except AdminError as error:
             if error.status != http.HTTPStatus.NOT_FOUND:
                 raise
@@ -82,28 +80,17 @@ class Snapshots:
 
     def copy_now(self, directory: Path) -> None:
         """Copy the state of now.  Raises: BrokerFailed."""
-        told = self.admin.post("snapshots")
+        told = self._broker.admin.post("snapshots")
         try:
             copy_directory(Path(told["directory"]), directory)
         finally:
-            self.admin.delete("snapshots", told["id"])
+            self._broker.admin.delete("snapshots", told["id"])
 
     def close(self) -> None:
         """Remove the files of all, as the broker is closed."""
         taken, self._taken = self._taken, []
         for snapshot in taken:
             shutil.rmtree(snapshot.directory, ignore_errors=True)
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    @property
-    def admin(self) -> AdminClient:
-        """A client of the admin API."""
-        url = self._broker.admin_url
-        if self._client is None or url != self._url:
-            self._client, self._url = AdminClient(url), url
-        return self._client
 
 
 def copy_directory(source: Path, target: Path) -> None:

@@ -89,16 +89,12 @@ def test_fixtures_are_listed(tmp_path: Path) -> None:
 
 MARKED = """
 import pytest
-from odradek.testing import Broker
-from odradek.testing.admin import read_metadata
 
 servers = []
 
 
 def topics(broker):
-    address = broker.host, broker.port
-    told = read_metadata(address, broker._access, timeout_s=5)
-    return {topic.name: len(topic.partitions) for topic in told.topics}
+    return {name: len(broker.topics[name].partitions) for name in broker.topics}
 
 
 @pytest.fixture(scope="session")
@@ -115,6 +111,7 @@ def test_topics(odradek, odradek_server, n):
 
 def test_without(odradek):
     assert topics(odradek) == {"a": 2, "b": 1}
+    assert [record.value for record in odradek.records("b")] == [None, b"1"]
 
 
 @pytest.mark.odradek(brokers=2, settings={"num.partitions": 5})
@@ -141,7 +138,7 @@ def test_markers_topics_and_loads(tmp_path: Path) -> None:
         "addopts = --strict-markers\n"
     )
     (tmp_path / "seed.json").write_text(
-        '{"topics": {"b": {"records": [{"key": "k", "value": null}, {"value": "1"}]}}}'
+        '{"topics": [{"name": "b", "records": [{"key": "k", "value": null}, {"value": "1"}]}]}'
     )
     (tmp_path / "test_user.py").write_text(MARKED)
     done = pytest_run(tmp_path)
@@ -162,7 +159,6 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 SCOPED = """
 import pytest
-from odradek.testing.load import create_topics
 
 from test_marked import topics
 
@@ -170,7 +166,7 @@ from test_marked import topics
 class TestOne:
     def test_first(self, odradek):
         assert topics(odradek) == {}
-        create_topics(odradek, [("t", 1)])
+        odradek.topics.create("t")
 
     def test_second(self, odradek):
         assert topics(odradek) == {"t": 1}

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 
+from odradek.testing import BrokerFailed
 from odradek.testing.marker import Wanted
 from odradek.testing.servers import Server, Servers
 from tests.support.waiting import until
@@ -128,3 +130,25 @@ def test_tls_and_logins_at_the_entrance(servers: Servers) -> None:
         server.clean(())
         assert topics(server) == {"seed"}
         produced(server, "t")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "No such file"),
+        ("{", "JSONDecodeError"),
+        ('{"topics": [], "more": 1}', "it is not"),
+        ('{"topics": ["t"]}', "it is not"),
+        ('{"topics": [{"name": "t", "partition": 3}]}', "'partition' is not a field"),
+        ('{"topics": [{"name": "t", "records": [{"key": "k"}]}]}', "value is missing"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_named(
+    tmp_path: Path, text: str | None, sentence: str
+) -> None:
+    path = tmp_path / "seed.json"
+    if text is not None:
+        path.write_text(text)
+    servers = Servers(IN_PROCESS, (), [path])
+    with pytest.raises(BrokerFailed, match=f"odradek_load: {path} can't be loaded: .*{sentence}"):
+        servers.get(IN_PROCESS)
