@@ -119,7 +119,13 @@ ROUTES: Final = (
     Route("POST", "/clock/resume", clock.resume, clock.CLOCK),
     Route("POST", "/entrance", entrance.open_another, entrance.ENTRANCE, (entrance.PORTS,)),
     Route("POST", "/snapshots", snapshots.take, snapshots.SNAPSHOT, status=201),
-    Route("POST", "/snapshots/{id}/restore", snapshots.restore, snapshots.RESTORED),
+    Route(
+        "POST",
+        "/snapshots/{id}/restore",
+        snapshots.restore,
+        snapshots.RESTORED,
+        (snapshots.PORTS,),
+    ),
     Route("DELETE", "/snapshots/{id}", snapshots.remove, NOTHING),
 )
 

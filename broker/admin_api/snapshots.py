@@ -7,12 +7,16 @@ from odradek.storage.errors import StorageError
 
 from ..snapshots.image import CannotUndo
 from ..snapshots.snapshots import Snapshot, SnapshotRefused, Snapshots
+from . import entrance
 from .controls import Controls
-from .fields import Json
+from .fields import Field, Json, nullable
 from .problems import Problem, not_found
 from .schemas import INTEGER, STRING, array, members
 
 SNAPSHOT = members(id=STRING, directory=STRING)
+PORTS = Field(
+    "ports", nullable(entrance.PORTS.kind), "Open another entrance first, with these ports.", None
+)
 RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
 
 
@@ -35,6 +39,8 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
     Then the brokers must be stopped, and started on a copy of the snapshot's directory.
     """
     snapshot = _snapshot(controls, path)
+    if fields["ports"] is not None:  # first, so that no client of before comes back meanwhile
+        await entrance.open_another(controls, path, fields)
     async with controls.changing_brokers:
         try:
             undo = await _snapshots(controls).restore(snapshot.id)

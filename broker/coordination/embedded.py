@@ -63,6 +63,7 @@ class EmbeddedStore:
         self._commits = CommitQueue(self._commit, on_failure=self._die)
         self._cause: BaseException | None = None
         self._open = False
+        self._data: tuple[int, dict[str, bytes]] = -1, {}
 
     @property
     def zxid(self) -> int:
@@ -70,8 +71,15 @@ class EmbeddedStore:
         return self._tree.zxid
 
     def data(self) -> dict[str, bytes]:
-        """The data of all nodes that outlive their sessions, committed or not, by path."""
-        return {path: node.data for path, node in self._tree.lasting()}
+        """The data of all nodes that outlive their sessions, committed or not, by path.
+
+        It is the same object as long as nothing is written.
+        """
+        zxid, data = self._data
+        if zxid != self._tree.zxid:
+            data = {path: node.data for path, node in self._tree.lasting()}
+            self._data = self._tree.zxid, data
+        return data
 
     def copy_to(self, journal: Journal) -> None:
         """Write all nodes that outlive their sessions into a new journal.  Blocks."""

@@ -33,6 +33,7 @@ class Checkpointer:
         )
         self._written: dict[DataDir, _Content] = {}
         """The known contents of the files."""
+        replicas.is_beyond_checkpoint = self._promises
 
     async def run(self) -> None:
         """Write checkpoints, forever."""
@@ -49,6 +50,18 @@ class Checkpointer:
             for waiter in waiters:
                 if not waiter.done():  # otherwise the caller was cancelled
                     waiter.set_result(failures)
+
+    def _promises(self, log: Log, offset: int) -> bool:
+        """Whether the checkpoints on disk promise that a log reaches beyond an offset.
+
+        Unknown contents may promise anything.
+        """
+        data_dir = self._replicas.log_dirs.of(log.directory)
+        written = None if data_dir is None else self._written.get(data_dir)
+        if written is None:
+            return True
+        ends = written[0].get(log)
+        return ends is not None and max(ends[:2]) > offset
 
     async def _checkpoint(self) -> dict[DataDir, LogDirFailed]:
         """Write the checkpoints that have changed; return the directories that failed, and why."""

@@ -83,6 +83,8 @@ class Replicas:
             self, runtime, broker_id, unnoticed_ms=config.zookeeper_session_timeout_ms
         )
         self.must_checkpoint = asyncio.Event()
+        self.is_beyond_checkpoint: Callable[[Log, int], bool] = lambda log, offset: True
+        """Whether the checkpoints on disk may promise that a log reaches beyond an offset."""
         self.checkpoint_waiters: list[asyncio.Future[Mapping[DataDir, LogDirFailed]]] = []
         """Waiters for the next checkpoint; `Checkpointer` answers which directories failed."""
         self._overrides: dict[str, Mapping[str, str]] = {}

@@ -46,6 +46,8 @@ class LogMark(NamedTuple):
     segments: tuple[tuple[int, int], ...]
     """(base offset, bytes) of each."""
     replica_count: int
+    cleaner_offset: int | None = None
+    """Up to where it was compacted."""
 
 
 Nodes = Mapping[str, bytes]
@@ -92,6 +94,8 @@ def undo_of(then: Image, now: Image) -> Undo:
 def _dropped(then: Nodes, now: Nodes) -> tuple[set[str], list[str]]:
     dropped: set[str] = set()
     paths: list[str] = []
+    if then is now:  # nobody has written to the store
+        return dropped, paths
     for path in _changed(then, now):
         topic = _topic_of(path)
         if topic is None:
@@ -130,7 +134,7 @@ def _topic_of(path: str) -> str | None:
 def _grown(then: Marks, now: Marks) -> Iterator[tuple[TopicPartition, LogMark]]:
     for key, mark in then.items():
         found = now.get(key)
-        if found == mark:
+        if found is mark or found == mark:
             continue
         named = f"{key[0]}-{key[1]}"
         if found is None or found.topic_id != mark.topic_id:

@@ -35,7 +35,7 @@ async def restore(store: EmbeddedStore, brokers: "Mapping[int, Broker]", image: 
     """
     with _without_clients(brokers.values()):
         await settled(store, brokers.values())
-        undo = undo_of(image, image_of(store, brokers))
+        undo = undo_of(image, image_of(store, brokers, image))
         for broker in brokers.values():
             broker.node.loggers.reset_all()
         await _drop_topics(brokers.values(), undo)
@@ -107,17 +107,16 @@ async def _rewind(node: "Node", rewound: Mapping[TopicPartition, LogMark]) -> No
         numbers |= {number for name, number in rewound if name == topic}
         coordinator.resign_partitions(numbers)
         again += [(coordinator, (topic, number)) for number in sorted(numbers)]
-    was_flushed = False
+    is_promised = False
     for key, mark in rewound.items():
         partition = node.replicas.partitions[key]
-        was_flushed |= partition.log.recovery_point > mark.log_end_offset
-        partition.log.truncate(mark.log_end_offset)
+        is_promised |= node.replicas.is_beyond_checkpoint(partition.log, mark.log_end_offset)
+        # The leader and its epoch are those of then, or the store's node would have changed.
+        partition.log.truncate(mark.log_end_offset, keeps_epochs=True)
         partition.verification_guards.clear()
         partition.wake()
-    if was_flushed:  # a crash must not find less than the checkpoints promise
+    if is_promised:  # a crash must not find less than that
         await node.replicas.checkpoint()
-    elif rewound:
-        node.replicas.must_checkpoint.set()
     for coordinator, key in again:
         coordinator.lead(node.replicas.partitions[key])
     while any(coordinator.is_loading for coordinator, _ in again):  # noqa: ASYNC110 - in a thread

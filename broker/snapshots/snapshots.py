@@ -68,12 +68,17 @@ class Snapshots:
 
     async def restore(self, snapshot_id: str) -> Undo:
         """Return to a snapshot; what was undone.  Raises: KeyError, CannotUndo."""
-        image = self._taken[snapshot_id].image
-        store = self._store
+        snapshot = self._taken[snapshot_id]
         try:
-            return await restore(store, self._brokers, image)
+            store = self._store
+            undo = await restore(store, self._brokers, snapshot.image)
         except SnapshotRefused as refused:
             raise CannotUndo(str(refused)) from refused
+        if snapshot_id in self._taken:
+            # The same but for bookkeeping: next time, only what is written until then is compared.
+            image = snapshot.image._replace(nodes=store.data())
+            self._taken[snapshot_id] = snapshot._replace(image=image)
+        return undo
 
     def drop(self, snapshot_id: str) -> None:
         """Forget a snapshot, and remove its files.  Raises: KeyError."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..coordination.embedded import EmbeddedStore
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
-from .image import Image, LogMark
+from .image import Image, LogMark, Marks
 
 if TYPE_CHECKING:
     from ..server import Broker
@@ -27,13 +27,40 @@ async def settled(store: EmbeddedStore, brokers: "Collection[Broker]") -> None:
             return
 
 
-def image_of(store: EmbeddedStore, brokers: "Mapping[int, Broker]") -> Image:
-    """The state of the brokers now; settle them first."""
-    return Image(store.data(), {number: _marks(broker) for number, broker in brokers.items()})
+def image_of(
+    store: EmbeddedStore, brokers: "Mapping[int, Broker]", known: Image | None = None
+) -> Image:
+    """The state of the brokers now; settle them first.
+
+    `known`: an earlier one, whose marks are used again for logs that have not changed.
+    """
+    marks: Mapping[int, Marks] = {} if known is None else known.marks
+    return Image(
+        store.data(),
+        {number: _marks(broker, marks.get(number, {})) for number, broker in brokers.items()},
+    )
 
 
-def _marks(broker: "Broker") -> dict[TopicPartition, LogMark]:
-    return {key: mark_of(partition) for key, partition in broker.node.replicas.partitions.items()}
+def _marks(broker: "Broker", known: Marks) -> dict[TopicPartition, LogMark]:
+    marks = {}
+    for key, partition in broker.node.replicas.partitions.items():
+        mark = known.get(key)
+        is_same = mark is not None and _has_not_changed(partition, mark)
+        marks[key] = mark if mark is not None and is_same else mark_of(partition)
+    return marks
+
+
+def _has_not_changed(partition: Partition, mark: LogMark) -> bool:
+    """What can change without any of these is no record: appending and compaction change one."""
+    log = partition.log
+    return (
+        log.log_end_offset == mark.log_end_offset
+        and log.log_start_offset == mark.log_start_offset
+        and log.cleaner_offset == mark.cleaner_offset
+        and log.topic_id == mark.topic_id
+        and len(log.segments) == len(mark.segments)
+        and log.segments.active.size_bytes == mark.segments[-1][1]
+    )
 
 
 def mark_of(partition: Partition) -> LogMark:
@@ -46,6 +73,7 @@ def mark_of(partition: Partition) -> LogMark:
         log.log_end_offset,
         segments,
         len(partition.state.replicas),
+        log.cleaner_offset,
     )
 
 

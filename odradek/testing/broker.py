@@ -537,15 +537,15 @@ class Broker(Waiting):
             raise RuntimeError("the broker is not started")
         return self._ready
 
-    def _enter(self) -> None:
-        """Have clients come in by other ports from now on: those of the last test can't any more.
+    def _enter(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot, and have clients come in by other ports from now on.
 
-        Whoever uses this broker without a state of its own goes on with the listeners.
+        Those that an earlier test has left running know only the ports of then. Whoever uses this
+        broker between tests goes on with the listeners.
         """
         self._leave()
         self._entrance = {number: HeldPort() for number in self._told.addresses}
-        if self.running:
-            self._open_entrance()
+        self._snapshots.restore(snapshot, self._entrance_ports())
 
     def _leave(self) -> None:
         """The end of what `_enter` began; the ports are closed when there are others."""
@@ -553,11 +553,13 @@ class Broker(Waiting):
             held.close()
         self._entrance = {}
 
+    def _entrance_ports(self) -> dict[str, int]:
+        live = self._told.addresses.keys() - self._down
+        return {str(number): self._entrance[number].port for number in sorted(live)}
+
     def _open_entrance(self) -> None:
-        if self._entrance and self._zookeeper is None:
-            live = self._told.addresses.keys() - self._down
-            ports = {str(number): self._entrance[number].port for number in sorted(live)}
-            self.admin.post("entrance", ports=ports)
+        if self._entrance:
+            self.admin.post("entrance", ports=self._entrance_ports())
 
     def _put_back(self, directory: Path) -> None:
         """Start all brokers again, on a copy of these files."""

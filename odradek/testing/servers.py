@@ -33,11 +33,10 @@ class Server:
 
         Raises: BrokerFailed.
         """
-        self.broker._enter()  # first, so that no client of the last test comes back meanwhile
         if self._made is not None and self._made[0] == topics:
-            self.broker.restore(self._made[1])
+            self.broker._enter(self._made[1])
             return
-        self.broker.restore(self._seed)
+        self.broker._enter(self._seed)
         if not topics:
             return
         if self._made is not None:

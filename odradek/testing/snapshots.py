@@ -8,6 +8,7 @@ again on a copy of them.
 import http
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -48,20 +49,20 @@ class Snapshots:
         self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
         return self._taken[-1]
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Return to one.  Raises: BrokerFailed, ValueError."""
+    def restore(self, snapshot: Snapshot, ports: Mapping[str, int] | None = None) -> None:
+        """Return to one, with an entrance on these ports.  Raises: BrokerFailed, ValueError."""
         if snapshot not in self._taken:
             raise ValueError("this snapshot is of another broker")
-        if not self._restores_in_place(snapshot):
+        if not self._restores_in_place(snapshot, ports):
             check_version(snapshot.directory)
             self._broker._put_back(snapshot.directory)
             snapshot.id = self._broker.admin.post("snapshots")["id"]
 
-    def _restores_in_place(self, snapshot: Snapshot) -> bool:
+    def _restores_in_place(self, snapshot: Snapshot, ports: Mapping[str, int] | None) -> bool:
         if not self._broker.running or self._broker._down:
             return False
         try:
-            self._broker.admin.post("snapshots", snapshot.id, "restore")
+            self._broker.admin.post("snapshots", snapshot.id, "restore", ports=ports)
         except AdminError as error:
             if error.status not in _NOT_IN_PLACE:
                 raise

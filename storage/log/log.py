@@ -355,8 +355,10 @@ class Log:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset, write=False)
 
-    def truncate(self, offset: int) -> int:
+    def truncate(self, offset: int, *, keeps_epochs: bool = False) -> int:
         """Remove the batch with `offset` and everything after it; return the new log end offset.
+
+        `keeps_epochs`: the leader stays, and so do the epochs; none may begin beyond the new end.
 
         A batch is removed as a whole, so the new end may lie below `offset`. Before the next append
         the caller must write a checkpoint, since the recovery point on disk may lie beyond the new
@@ -367,7 +369,8 @@ class Log:
         """
         if offset >= self.log_end_offset:
             # An epoch without records may begin there, and another leader may have a different one.
-            self.epochs.truncate_end(self.log_end_offset)
+            if not keeps_epochs:
+                self.epochs.truncate_end(self.log_end_offset)
             return self.log_end_offset
         if offset < self.segments.first_offset:
             return self.restart_at(offset)
@@ -387,7 +390,8 @@ class Log:
         known = self.producers.transactions
         self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, infos)
         self.producers.transactions.take_unreplicated(known, offset)
-        self.epochs.truncate_end(offset)  # last, since a full disk fails it
+        if not keeps_epochs:
+            self.epochs.truncate_end(offset)  # last, since a full disk fails it
         return offset
 
     def restart_at(self, offset: int) -> int:
