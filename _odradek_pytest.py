@@ -147,8 +147,6 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
     server = _server(_odradek_servers, wanted)
     server.clean(topics)
     broker = server.broker
-    broker.faults.clear()
-    broker.journal.clear()
     request.node.stash[_BROKER] = broker
     yield broker
     unused = broker.faults.end()

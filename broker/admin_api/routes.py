@@ -124,7 +124,7 @@ ROUTES: Final = (
         "/snapshots/{id}/restore",
         snapshots.restore,
         snapshots.RESTORED,
-        (snapshots.PORTS,),
+        (snapshots.PORTS, snapshots.FORGETS_REQUESTS),
     ),
     Route("DELETE", "/snapshots/{id}", snapshots.remove, NOTHING),
 )

@@ -7,15 +7,18 @@ from odradek.storage.errors import StorageError
 
 from ..snapshots.image import CannotUndo
 from ..snapshots.snapshots import Snapshot, SnapshotRefused, Snapshots
-from . import entrance
+from . import entrance, faults, journal
 from .controls import Controls
-from .fields import Field, Json, nullable
+from .fields import BOOLEAN, Field, Json, nullable
 from .problems import Problem, not_found
 from .schemas import INTEGER, STRING, array, members
 
 SNAPSHOT = members(id=STRING, directory=STRING)
 PORTS = Field(
     "ports", nullable(entrance.PORTS.kind), "Open another entrance first, with these ports.", None
+)
+FORGETS_REQUESTS = Field(
+    "forgets_requests", BOOLEAN, "End all rules for faults, and empty the journal.", False
 )
 RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
 
@@ -44,6 +47,9 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
     async with controls.changing_brokers:
         try:
             undo = await _snapshots(controls).restore(snapshot.id)
+            if fields["forgets_requests"]:
+                faults.clear(controls, path, fields)
+                journal.clear(controls, path, fields)
         except CannotUndo as error:
             raise Problem(
                 409,

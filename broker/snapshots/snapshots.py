@@ -91,11 +91,16 @@ class Snapshots:
 
         running = self._running
         if isinstance(running, Broker):
-            return {running.broker_id: running}
-        down = sorted(set(running.broker_ids) - running.brokers.keys())
-        if down:
-            raise SnapshotRefused(f"broker {down[0]} is down: start it first")
-        return running.brokers
+            brokers: Mapping[int, Broker] = {running.broker_id: running}
+        else:
+            brokers = running.brokers
+            down = sorted(set(running.broker_ids) - brokers.keys())
+            if down:
+                raise SnapshotRefused(f"broker {down[0]} is down: start it first")
+        for number, broker in brokers.items():
+            if broker.is_paused:
+                raise SnapshotRefused(f"broker {number} is paused: resume it first")
+        return brokers
 
     @property
     def _store(self) -> EmbeddedStore:

@@ -251,9 +251,7 @@ class Broker(Waiting):
 
         Raises: BrokerFailed.
         """
-        self._look_at_brokers()
-        for paused in sorted(self._paused):
-            self.resume(paused)
+        self._resume_paused()
         self.start()
         address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
         delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
@@ -545,7 +543,7 @@ class Broker(Waiting):
         """
         self._leave()
         self._entrance = {number: HeldPort() for number in self._told.addresses}
-        self._snapshots.restore(snapshot, self._entrance_ports())
+        self._snapshots.restore(snapshot, ports=self._entrance_ports(), forgets_requests=True)
 
     def _leave(self) -> None:
         """The end of what `_enter` began; the ports are closed when there are others."""
@@ -564,6 +562,7 @@ class Broker(Waiting):
     def _put_back(self, directory: Path) -> None:
         """Start all brokers again, on a copy of these files."""
         if self._in_process:
+            self._resume_paused()
             self.stop()
         else:
             self.kill()
@@ -616,6 +615,11 @@ class Broker(Waiting):
             self._runner.signal(broker_id, number)
         else:
             self.admin.post("brokers", broker_id, verb)
+
+    def _resume_paused(self) -> None:
+        self._look_at_brokers()
+        for paused in sorted(self._paused):
+            self.resume(paused)
 
     def _look_at_brokers(self) -> None:
         """Take note of what others have done to single brokers through the admin API."""

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek import __version__
 
@@ -49,20 +49,33 @@ class Snapshots:
         self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
         return self._taken[-1]
 
-    def restore(self, snapshot: Snapshot, ports: Mapping[str, int] | None = None) -> None:
-        """Return to one, with an entrance on these ports.  Raises: BrokerFailed, ValueError."""
+    def restore(
+        self,
+        snapshot: Snapshot,
+        *,
+        ports: Mapping[str, int] | None = None,
+        forgets_requests: bool = False,
+    ) -> None:
+        """Return to one, with an entrance on these ports, without rules for faults and journal.
+
+        Raises: BrokerFailed, ValueError.
+        """
         if snapshot not in self._taken:
             raise ValueError("this snapshot is of another broker")
-        if not self._restores_in_place(snapshot, ports):
+        fields = {"ports": ports, "forgets_requests": forgets_requests}
+        if not self._restores_in_place(snapshot, fields):
             check_version(snapshot.directory)
             self._broker._put_back(snapshot.directory)
+            if forgets_requests:
+                self._broker.faults.clear()
+                self._broker.journal.clear()
             snapshot.id = self._broker.admin.post("snapshots")["id"]
 
-    def _restores_in_place(self, snapshot: Snapshot, ports: Mapping[str, int] | None) -> bool:
-        if not self._broker.running or self._broker._down:
+    def _restores_in_place(self, snapshot: Snapshot, fields: Mapping[str, Any]) -> bool:
+        if not self._broker.running or self._broker._down or self._broker._paused:
             return False
         try:
-            self._broker.admin.post("snapshots", snapshot.id, "restore", ports=ports)
+            self._broker.admin.post("snapshots", snapshot.id, "restore", **fields)
         except AdminError as error:
             if error.status not in _NOT_IN_PLACE:
                 raise
