@@ -49,6 +49,18 @@ def test_leadership_moves_away_from_a_paused_broker_and_it_comes_back(three: Bro
     assert three.move_leader("t", to=leader) == leader
 
 
+def test_a_paused_follower_does_not_fetch() -> None:
+    with Broker(brokers=2, in_process=True) as two:
+        two.topics.create("t", replication_factor=2)
+        follower = 1 - two.leader("t")
+        two.pause(follower)
+        producer = Producer(two.client_config("confluent"))
+        producer.produce("t", b"v")
+        assert producer.flush(1) == 1  # it waits for the follower, which is in sync
+        two.resume(follower)
+        assert producer.flush(30) == 0
+
+
 def test_a_paused_controller_is_replaced(three: Broker) -> None:
     paused = controller(three)
     three.pause(paused)

@@ -269,12 +269,17 @@ async def test_the_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @asynchronous
-async def test_a_large_answer_is_sent_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = Route("GET", "/large", lambda *_: "x" * (4 << 20), STRING)
+async def test_an_answer_is_sent_to_its_end_before_the_connection_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = Route("GET", "/large", lambda *_: "x" * 300_000, STRING)
     monkeypatch.setattr(requests, "find", lambda *_: (large, {}))
     request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     async with served() as server:
-        assert len((await send(server, request)).content) == 4 << 20
+        assert server._server is not None
+        for listening in server._server.sockets:  # what it accepts inherits this
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        assert len((await send(server, request)).content) == 300_000
 
 
 @pytest.mark.slow
