@@ -10,13 +10,15 @@ pytestmark = pytest.mark.wire
 
 USER_TESTS = """
 import pytest
-from kafka import KafkaProducer
+from confluent_kafka import Producer
 
 
 def write(broker):
-    producer = KafkaProducer(**broker.client_config("kafka-python"), client_id="app-1")
-    producer.send("orders", b"x").get(30)
-    producer.close()
+    broker.topics.create("orders")
+    config = {"client.id": "app-1", "linger.ms": 0, "retry.backoff.ms": 10}
+    producer = Producer({**broker.client_config("confluent"), **config})
+    producer.produce("orders", b"x")
+    assert producer.flush(30) == 0
 
 
 def test_a_rule_that_acts(odradek):

@@ -16,7 +16,7 @@ from tests.broker.running import RunningBroker, on_broker
 from tests.broker.test_any_request import CONTROL, SEED, SETTINGS, find_coordinators, say
 from tests.fuzz.messages import TOPICS, Requests
 
-COUNT = int(os.environ.get("ODRADEK_REQUESTS_COUNT", "2"))
+COUNT = int(os.environ.get("ODRADEK_REQUESTS_COUNT", "1"))
 RULES: tuple[dict[str, Any], ...] = (
     {"error": "UNKNOWN_SERVER_ERROR"},
     {"error": "NOT_LEADER_OR_FOLLOWER", "topic": "t"},
