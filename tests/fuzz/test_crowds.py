@@ -1,8 +1,11 @@
 """Crowds of connections that are idle, slow, or never read: what they cost, and how they end."""
 
 import contextlib
+import json
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Final
@@ -14,6 +17,7 @@ from tests.support.certificates import Certificates
 from tests.support.connections import RawConnection
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, produce_request
+from tests.support.waiting import until
 
 from .crowd import Dripping, crowd, is_closed, stuff
 from .target import HOST, GoodClient, Target, attacked
@@ -121,6 +125,38 @@ def test_slow_connections(
     )
     assert max(latest_s) < max(idle_s, 10) + 2 * pause_s + 10
     assert not is_soak or after_ms <= 2 * before_ms
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["plain", "tls"])
+def test_many_connects_a_second(tmp_path: Path, certificates: Certificates, kind: str) -> None:
+    """Each is closed at once: others are served meanwhile, and a second storm leaves nothing."""
+    settings = {"socket.listen.backlog.size": "1000"}
+    with attacked(tmp_path, certificates, settings) as target, contextlib.ExitStack() as stack:
+        good = stack.enter_context(GoodClient(target.plain_port))
+        port = target.tls_port if kind == "tls" else target.plain_port
+        before_ms = p99_ms(good)
+        connects_per_s, after_first_bytes = storm(target, good, port)
+        _, after_second_bytes = storm(target, good, port)
+        after_ms = good.p99_ms()
+    grown_bytes = after_second_bytes - after_first_bytes
+    print(
+        f"{connects_per_s:.0f} {kind} connects a second: p99={after_ms:.1f} ms "
+        f"idle={before_ms:.1f} ms, the second storm grew {grown_bytes / MIB:.1f} MiB"
+    )
+    assert grown_bytes < 4 * MIB
+
+
+def storm(target: Target, good: GoodClient, port: int) -> tuple[float, int]:
+    """A storm of connects; how many came in a second, and the broker's memory once all are gone."""
+    command = [sys.executable, "-m", "tests.fuzz.storm", str(port), "5000", "10"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        while process.poll() is None:
+            good.work()
+        assert process.stdout is not None
+        done = json.load(process.stdout)
+    until(lambda: target.connections == 1, "nobody but the good client is connected")
+    return done["connects"] / done["seconds"], target.memory_bytes
 
 
 def begun_handshakes(
