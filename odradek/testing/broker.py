@@ -33,7 +33,7 @@ from .ports import HeldPort
 from .ready import Address, Ready
 from .records import Record, Written, read_records, write_record
 from .scratch import Scratch
-from .security import IN_SETTINGS, Security
+from .security import Security
 from .snapshots import Snapshot, Snapshots, copy_directory
 from .topics import Topics
 from .waits import Waiting
@@ -105,11 +105,6 @@ class Broker(Waiting):
             raise ValueError(f"brokers={brokers}: there must be at least one")
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
-        if zookeeper is not None and sasl not in IN_SETTINGS:
-            raise ValueError(
-                "with ZooKeeper sasl must be PLAIN or OAUTHBEARER: the users of SCRAM would have "
-                "to be in ZooKeeper before the brokers start"
-            )
         given = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
@@ -165,7 +160,8 @@ class Broker(Waiting):
         try:
             is_cluster = self._zookeeper is not None
             self._security.prepare(self._scratch.path, is_cluster=is_cluster)
-            self._security.add_first_user(self.data_dir)
+            if not is_cluster:  # else before its first broker, once there is a ZooKeeper
+                self._security.add_first_user(self.data_dir)
             self._ready = self._runner.start(
                 ports=[held.port for held in self._ports],
                 admin_ports=[held.port for held in self._admin_ports],
@@ -580,6 +576,7 @@ class Broker(Waiting):
                 scratch,
                 brokers=self._count,
                 zookeeper=None if self._zookeeper == "auto" else self._zookeeper,
+                before_brokers=self._security.add_first_user_to_zookeeper,
                 start_timeout_s=start_timeout_s,
             )
         if self._in_process:

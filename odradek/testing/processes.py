@@ -1,7 +1,7 @@
 """A cluster with a process for each broker, coordinated through ZooKeeper."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +19,25 @@ SESSION_TIMEOUT_MS: Final = 4_000
 
 
 class ProcessCluster:
-    """Brokers as children of this process; `zookeeper` is host:port, or None to start one."""
+    """Brokers as children of this process; `zookeeper` is host:port, or None to start one.
+
+    `before_brokers` is called with their settings once there is a ZooKeeper.
+    """
 
     def __init__(
-        self, scratch: Path, *, brokers: int, zookeeper: str | None, start_timeout_s: float
+        self,
+        scratch: Path,
+        *,
+        brokers: int,
+        zookeeper: str | None,
+        before_brokers: Callable[[Mapping[str, str]], None],
+        start_timeout_s: float,
     ) -> None:
         self._scratch = scratch
         self._count = brokers
         self._connect = zookeeper
         self._own_zookeeper = ZooKeeper(scratch / "zookeeper") if zookeeper is None else None
+        self._before_brokers = before_brokers
         self._start_timeout_s = start_timeout_s
         self._children: dict[int, ChildBroker] = {}
         self._ports: dict[int, int] = {}
@@ -75,6 +85,7 @@ class ProcessCluster:
             **settings,
             "zookeeper.connect": self._connect or "",
         }
+        self._before_brokers(self._settings)
         addresses: dict[int, Address] = {}
         startup_ms = 0
         for index in range(self._count):

@@ -5,11 +5,11 @@ The user `admin` may do everything; the fixture itself uses it.
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.client_configs import OAUTHBEARER, OPEN, Access
 from odradek.jaas import jaas_text
@@ -28,6 +28,12 @@ IN_SETTINGS: Final = (None, "PLAIN", OAUTHBEARER)
 """With these, no users need to be in the store."""
 AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PASSWORD_BYTES: Final = 12
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end, although a loop may be running in this thread."""
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(asyncio.run, work).result()
 
 
 class Security:
@@ -96,8 +102,8 @@ class Security:
 
     def add_first_user(self, data_dir: Path) -> None:
         """Write the user `admin` into the store of a broker that has not run yet."""
-        mechanism = self.access.mechanism
-        if mechanism is None or mechanism in IN_SETTINGS or self._has_users:
+        mechanism = self._mechanism_of_first_user
+        if mechanism is None:
             return
         from odradek.broker.server import STORE_FILE
         from odradek.secure.first_user import add_to_directory
@@ -105,8 +111,38 @@ class Security:
         add = add_to_directory(
             str(data_dir), STORE_FILE, ADMIN, mechanism, self._passwords[ADMIN], replace=True
         )
-        with ThreadPoolExecutor(1) as beside:  # a loop may be running in this thread
-            beside.submit(asyncio.run, add).result()
+        _run(add)
+
+    def add_first_user_to_zookeeper(self, settings: Mapping[str, str]) -> None:
+        """Write the user `admin` into ZooKeeper: brokers log in by it.  Raises: BrokerFailed."""
+        mechanism = self._mechanism_of_first_user
+        if mechanism is None:
+            return
+        from odradek.broker.config import Config
+        from odradek.broker.coordination.interface import CoordinationError
+        from odradek.broker.coordination.zookeeper import zookeeper_store
+        from odradek.secure.first_user import add_user
+
+        tops = ("zookeeper.", "odradek.zookeeper.")
+        of_zookeeper = {name: text for name, text in settings.items() if name.startswith(tops)}
+
+        async def add() -> None:
+            store = zookeeper_store(Config(of_zookeeper))
+            try:
+                await add_user(store, ADMIN, mechanism, self._passwords[ADMIN], replace=True)
+            finally:
+                await store.close()
+
+        try:
+            _run(add())
+        except CoordinationError as error:
+            raise BrokerFailed(f"the user {ADMIN} cannot be added to ZooKeeper: {error}") from error
+
+    @property
+    def _mechanism_of_first_user(self) -> str | None:
+        """The mechanism that needs `admin` in the store before a broker runs; else None."""
+        mechanism = self.access.mechanism
+        return None if mechanism in IN_SETTINGS or self._has_users else mechanism
 
     def add_users_and_acls(
         self, controller: Address, brokers: Sequence[Address], *, timeout_s: float

@@ -19,6 +19,7 @@ from odradek.jaas import jaas_text
 from odradek.testing import Broker
 from odradek.testing.admin import read_metadata
 from odradek.testing.connection import Connection
+from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
@@ -198,6 +199,20 @@ def test_users_may_do_what_acls_allow(many: dict[str, Any]) -> None:
             broker.client_config("confluent", user="carol")
 
 
+@pytest.mark.java
+def test_brokers_with_zookeeper_log_in_by_scram(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their user is in ZooKeeper before the first of them starts."""
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", str(fetch("3.9.2")))
+    acls = ["User:alice write,describe topic:orders"]
+    with Broker(brokers=2, zookeeper="auto", tls=True, sasl="SCRAM-SHA-256", acls=acls) as broker:
+        admin = AdminClient(broker.client_config("confluent"))
+        admin.create_topics([NewTopic("orders", 1, 2)])["orders"].result(30)
+        until(lambda: all(knows(broker, number, "orders") for number in broker.broker_ids))
+        assert delivered(broker, "alice") is None
+        broker.restart()
+        assert delivered(broker, "alice") is None
+
+
 def knows(broker: Broker, broker_id: int, topic: str) -> bool:
     """Whether a broker has heard of a topic; until then it would have to be created there."""
     told = read_metadata(broker.address(broker_id), broker._access, timeout_s=10)
@@ -223,7 +238,6 @@ def delivered(broker: Broker, user: str) -> int | None:
         ({"sasl": "GSSAPI"}, "sasl='GSSAPI': one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"acls": ["User:a read topic:b"]}, "acls are about users, who must log in: give sasl"),
         ({"acls": ["nonsense"], "sasl": "PLAIN"}, "the ACL 'nonsense' is not like"),
-        ({"sasl": "SCRAM-SHA-512", "zookeeper": "auto"}, "with ZooKeeper sasl must be PLAIN"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: dict[str, Any], reason: str) -> None:
