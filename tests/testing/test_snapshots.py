@@ -1,5 +1,6 @@
 """Snapshots of `Broker`, with real clients: restored, also after crashes and deletions; forked."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 
@@ -117,6 +118,20 @@ def test_a_cluster_drops_topics_in_place_and_starts_again_for_more() -> None:
         cluster.kill(1)
         cluster.restore(taken)
         assert read(cluster, "seed") == [b"one"]
+
+
+def test_the_same_as_coroutines() -> None:
+    async def main() -> None:
+        async with Broker(in_process=True, settings=FOREVER) as broker:
+            taken = await broker.aio.snapshot()
+            await broker.aio.topics.create("t")
+            twin = await broker.aio.fork()
+            assert list(twin.topics) == ["t"]
+            await twin.aio.close()
+            await broker.aio.restore(taken)
+            assert await broker.aio.topics.names() == []
+
+    asyncio.run(main())
 
 
 def test_refusals_are_one_sentence() -> None:
