@@ -2,7 +2,7 @@
 
 import shutil
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
@@ -31,7 +31,7 @@ from .groups import Groups
 from .journal import Journal
 from .ports import HeldPort
 from .ready import Address, Ready
-from .records import Record, Written, read_records, write_record
+from .records import Records
 from .scratch import Scratch
 from .security import Security
 from .snapshots import Snapshot, Snapshots, copy_directory
@@ -73,7 +73,7 @@ OWN_SETTINGS: Final = {
 }
 
 
-class Broker(Waiting):
+class Broker(Records, Waiting):
     """A broker, or a cluster of them, on free ports of this machine; a context manager.
 
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
@@ -448,61 +448,6 @@ class Broker(Waiting):
     def clock(self) -> Clock:
         """Its clock, which tests can move."""
         return Clock(self._admins)
-
-    def records(
-        self,
-        topic: str,
-        *,
-        partition: int | None = None,
-        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-    ) -> list[Record]:
-        """All records of a topic, or of one partition, by partition and offset.
-
-        Raises: AdminError.
-        """
-        return read_records(self._admins, topic, partition=partition, isolation=isolation)
-
-    def produce(
-        self,
-        topic: str,
-        value: str | bytes | None,
-        *,
-        key: str | bytes | None = None,
-        headers: Iterable[tuple[str, str | bytes | None]] = (),
-        partition: int | None = None,
-        timestamp: int | None = None,
-    ) -> Written:
-        """Write a record to a topic that exists; return once it is replicated.
-
-        Without a partition, the key chooses it as in Java's producer, and without a key it is 0.
-        Raises: AdminError.
-        """
-        return write_record(
-            self._admins,
-            topic,
-            value,
-            key=key,
-            headers=headers,
-            partition=partition,
-            timestamp=timestamp,
-        )
-
-    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
-        """Make another broker that is in sync the leader; return its id.  Raises: AdminError."""
-        answer = self.admin.post("topics", topic, "partitions", partition, "move_leader", to=to)
-        return int(answer["leader"])
-
-    def shuffle_leaders(self, topic: str | None = None) -> dict[tuple[str, int], int]:
-        """Move the leadership of all partitions to other brokers; return the new leaders.
-
-        Raises: AdminError.
-        """
-        answer = self.admin.post("shuffle_leaders", topic=topic)
-        return {(each["topic"], each["partition"]): each["leader"] for each in answer["leaders"]}
-
-    def coordinator(self, name: str, *, of: Literal["group", "transaction"] = "group") -> int:
-        """The broker that coordinates a group, or a transactional id.  Raises: AdminError."""
-        return int(self.admin.get("coordinators", name, of=of)["coordinator"])
 
     def _admin_urls(self) -> list[str]:
         """The URLs of the processes that run."""

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from .door import AdminClients
 
@@ -111,3 +111,66 @@ def _encoded(data: str | bytes | None) -> str | None:
 
 def _decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
+
+
+class Records:
+    """What a `Broker` reads and writes, and where that is led and coordinated."""
+
+    _admins: AdminClients
+
+    def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    ) -> list[Record]:
+        """All records of a topic, or of one partition, by partition and offset.
+
+        Raises: AdminError.
+        """
+        return read_records(self._admins, topic, partition=partition, isolation=isolation)
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None,
+        *,
+        key: str | bytes | None = None,
+        headers: Iterable[tuple[str, str | bytes | None]] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Written:
+        """Write a record to a topic that exists; return once it is replicated.
+
+        Without a partition, the key chooses it as in Java's producer, and without a key it is 0.
+        Raises: AdminError.
+        """
+        return write_record(
+            self._admins,
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+        )
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
+        """Make another broker that is in sync the leader; return its id.  Raises: AdminError."""
+        answer = self._admins.first.post(
+            "topics", topic, "partitions", partition, "move_leader", to=to
+        )
+        return int(answer["leader"])
+
+    def shuffle_leaders(self, topic: str | None = None) -> dict[tuple[str, int], int]:
+        """Move the leadership of all partitions to other brokers; return the new leaders.
+
+        Raises: AdminError.
+        """
+        answer = self._admins.first.post("shuffle_leaders", topic=topic)
+        return {(each["topic"], each["partition"]): each["leader"] for each in answer["leaders"]}
+
+    def coordinator(self, name: str, *, of: Literal["group", "transaction"] = "group") -> int:
+        """The broker that coordinates a group, or a transactional id.  Raises: AdminError."""
+        return int(self._admins.first.get("coordinators", name, of=of)["coordinator"])
