@@ -18,7 +18,7 @@ PORTS = Field(
     "ports", nullable(entrance.PORTS.kind), "Open another entrance first, with these ports.", None
 )
 FORGETS_REQUESTS = Field(
-    "forgets_requests", BOOLEAN, "End all rules for faults, and empty the journal.", False
+    "forgets_requests", BOOLEAN, "End rules for faults, empty the journal, let time pass.", False
 )
 RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
 
@@ -50,6 +50,7 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
             if fields["forgets_requests"]:
                 faults.clear(controls, path, fields)
                 journal.clear(controls, path, fields)
+                controls.clock.resume()
         except CannotUndo as error:
             raise Problem(
                 409,
