@@ -111,11 +111,37 @@ class HttpConnection:
             await self._send(_answer_of(late), keep=False)
             return False
         try:
-            answer = await respond(body)
+            answer = await self._answer(respond, body)
         except Problem as problem:
             answer = _answer_of(problem)
         await self._send(answer, keep=True)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _answer(self, respond: Respond, body: bytes) -> Answer:
+        """What a resource answers.  A client of a GET that goes away is no longer waited for.
+
+        What a POST or DELETE has begun is done, whoever is still there to hear of it.
+        Raises: Problem, TimeoutError.
+        """
+        if self._method != "GET":
+            return await respond(body)
+        async with asyncio.timeout(None) as patience:
+            leaving = asyncio.create_task(self._notice_end(patience))
+            try:
+                return await respond(body)
+            finally:
+                leaving.cancel()
+                await asyncio.wait([leaving])  # only one may read at a time
+
+    async def _notice_end(self, patience: asyncio.Timeout) -> None:
+        """Let a timeout expire when the client has closed the connection."""
+        try:
+            data = await self._reader.read(READ_BYTES)
+        except OSError:
+            data = b""
+        self._http.receive_data(data)  # a next request may come early
+        if not data:
+            patience.reschedule(0)
 
     async def _receive(self) -> tuple[Respond, bytes]:
         """Raises: Problem, ConnectionError."""

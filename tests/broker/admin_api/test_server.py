@@ -268,6 +268,57 @@ async def test_the_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> N
                 pass
 
 
+@pytest.mark.parametrize("aborts", [True, False])
+@pytest.mark.parametrize(("method", "is_done"), [("GET", False), ("POST", True)])
+@asynchronous
+async def test_what_only_looks_ends_with_its_client_and_a_change_is_completed(
+    method: str, is_done: bool, aborts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def wait(*_: object) -> str:
+        begun.set()
+        await may_end.wait()
+        done.set()
+        return ""
+
+    monkeypatch.setattr(requests, "find", lambda *_: (Route(method, "/wait", wait, STRING), {}))
+    head = f"{method} / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    async with served() as server:
+        _, writer = await connect(server)
+        writer.write(f"{head}Content-Length: 0\r\n\r\n".encode())
+        await begun.wait()
+        if aborts:
+            writer.transport.abort()
+        else:
+            writer.close()
+        if is_done:
+            may_end.set()
+        await until(lambda: not len(server._tasks), "the connection has ended")
+    assert done.is_set() == is_done
+
+
+@asynchronous
+async def test_a_next_request_may_arrive_during_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = asyncio.Event()
+
+    async def wait(*_: object) -> str:
+        await arrived.wait()
+        return "waited"
+
+    monkeypatch.setattr(requests, "find", lambda *_: (Route("GET", "/wait", wait, STRING), {}))
+    one = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+    async with served() as server:
+        reader, writer = await connect(server)
+        writer.write(one + b"\r\n")
+        await until(lambda: len(server._tasks), "it is connected")
+        writer.write(one + b"Connection: close\r\n\r\n")
+        await writer.drain()
+        arrived.set()
+        assert (await reader.read()).count(b'"waited"') == 2
+        writer.close()
+
+
 @asynchronous
 async def test_an_answer_is_sent_to_its_end_before_the_connection_ends(
     monkeypatch: pytest.MonkeyPatch,
