@@ -43,7 +43,7 @@ def _delay(value: Json) -> float:
 
 
 OBJECT: Final = Kind("an object", {"type": "object", "maxProperties": FIELDS_MAX}, _object)
-DELAY: Final = Kind("a duration of at most an hour", DURATION.schema, _delay, is_text=True)
+DELAY: Final = Kind("a duration of at most an hour", DURATION.schema, _delay)
 NAME_OR_NUMBER: Final = either(whole(-1, INT32_MAX), TEXT)
 COUNT: Final = nullable(whole(1, INT32_MAX))
 

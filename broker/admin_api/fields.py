@@ -57,9 +57,8 @@ DURATION: Final = Kind(
         "description": 'A duration: seconds as a number, or text such as "250ms", "60s", "5m".',
     },
     seconds_of,
-    is_text=True,
 )
-"""The value is in seconds."""
+"""The value is in seconds.  A query has it as `5`, `1.5` or `250ms`."""
 
 
 def whole(at_least: int, at_most: int) -> Kind:

@@ -122,6 +122,11 @@ def test_a_query_has_texts_and_json() -> None:
     assert given == {"text": "1", "count": 5, "deep": True, "by": 60.0, "id": "a b"}
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("5", 5), ("1.5", 1.5), ("250ms", 0.25)])
+def test_a_query_has_durations_as_a_body_does(text: str, seconds: float) -> None:
+    assert parse_query(f"timeout={text}", [Field("timeout", DURATION, "")]) == {"timeout": seconds}
+
+
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
