@@ -63,12 +63,15 @@ async def topic(controls: Controls, path: Mapping[str, str], fields: Mapping[str
 
 
 def _led_topic(controls: Controls, name: str) -> Json:
-    """The topic, if all brokers here know its leaders.  Raises: NotYet."""
+    """The topic, if all brokers here know its leaders, and those run.  Raises: NotYet."""
     _check_topic(controls, name)
+    down = set(controls.broker_ids) - controls.brokers.keys()
     for broker in controls.brokers.values():
         info = broker.node.metadata.topics.get(name)
         if info is None or topics.led_count(info) < len(info.partitions):
             raise NotYet(f"topic {name} has partitions without a leader")
+        if gone := down.intersection(state.leader for state in info.partitions):
+            raise NotYet(f"broker {min(gone)}, which leads partitions of topic {name}, is down")
     return topics.show(controls, {"topic": name}, {})
 
 

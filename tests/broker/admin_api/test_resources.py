@@ -118,6 +118,26 @@ async def test_leaders_are_moved(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_a_wait_for_a_topic_is_not_content_with_a_leader_that_was_killed(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as (server, brokers):
+        created = await post(server, "topics", name="t", partitions=3, replication_factor=3)
+        killed = created.content["partitions"][0]["leader"]
+        await post(server, f"brokers/{killed}/kill", expire=True)
+        shown = await ask(server, path="/admin/v1/wait/topics/t")
+        leaders = [each["leader"] for each in shown.content["partitions"]]
+        for broker in brokers.brokers.values():
+            known = broker.node.metadata.topics["t"].partitions
+            assert [state.leader for state in known] == leaders
+        assert killed not in leaders
+        await post(server, f"brokers/{leaders[0]}/kill")  # its session goes on for a while
+        in_vain = await ask(server, path="/admin/v1/wait/topics/t?timeout=0")
+        sentence = f"broker {leaders[0]}, which leads partitions of topic t, is down"
+        assert sentence in refused(in_vain, 504)
+
+
+@asynchronous
 async def test_topics_are_created_listed_and_deleted(tmp_path: Path) -> None:
     async with one(tmp_path) as (server, broker):
         configs = {"retention.ms": 60000, "cleanup.policy": "delete", "preallocate": False}
