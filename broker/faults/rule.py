@@ -124,6 +124,9 @@ class Rule:
         endings = [name for name in _ENDINGS if getattr(self, name)]
         if len(endings) > 1:
             raise BadRule(f"{' and '.join(endings)} exclude each other")
+        unsent = "error" if self.error is not None else "answer" if self.has_answer else ""
+        if unsent and (self.close or self.drop_response):
+            raise BadRule(f"{endings[0]} and {unsent} exclude each other: no answer is sent")
         if self.applied and self.error is None and not self.close:
             raise BadRule("applied: only error and close can act after the request is handled")
 

@@ -37,6 +37,12 @@ def test_apis_and_errors_by_name_or_number() -> None:
         ({"api": "LeaderAndIsr", "close": True}, "only brokers send LeaderAndIsr: give inter_b"),
         ({"api": "SaslHandshake", "close": True}, "SaslHandshake is part of a login"),
         ({"close": True, "drop_response": True}, "close and drop_response exclude each other"),
+        ({"close": True, "error": 6}, "close and error exclude each other: no answer is sent"),
+        ({"drop_response": True, "error": 6}, "drop_response and error exclude each other"),
+        (
+            {"api": "Produce", "close": True, "answer": {"base_offset": 1}},
+            "close and answer exclude each other",
+        ),
         ({"delay_s": 1.0, "applied": True}, "applied: only error and close"),
         ({"close": True, "nth": 0}, "nth must be at least 1"),
         ({"close": True, "times": 0}, "times must be at least 1"),
