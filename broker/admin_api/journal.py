@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..faults.rule import BadRule, api_pattern
 from ..journal.journal import ENTRIES_MAX
 from .controls import Controls
 from .fields import TEXT, Field, Json, nullable, whole
+from .problems import Problem
 from .schemas import INTEGER, NULL, NUMBER, STRING, array, either, members
 
 INT64_MAX: Final = 2**63 - 1
@@ -30,7 +32,12 @@ REQUEST: Final = members(
 )
 REQUESTS: Final = members(requests=array(REQUEST))
 SHOW: Final = (
-    Field("api", nullable(TEXT), "Only requests of this API; `*` and `?` are wildcards.", None),
+    Field(
+        "api",
+        nullable(TEXT),
+        "Of this API, by name or key; `*` and `?` are wildcards.",
+        None,
+    ),
     Field("client_id", nullable(TEXT), "Only those of clients with this id, such as app*.", None),
     Field("after", whole(0, INT64_MAX), "Only those with a higher number.", 0),
     Field("limit", whole(1, ENTRIES_MAX), "At most so many, the last ones.", 1000),
@@ -39,7 +46,12 @@ SHOW: Final = (
 
 def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """List the last requests of clients, the oldest first; the fixture's own are left out."""
-    entries = controls.interceptor.notes.journal.requests(**fields)
+    api = fields["api"]
+    try:
+        wanted = {**fields, "api": None if api is None else api_pattern(api)}
+    except BadRule as error:
+        raise Problem(400, str(error)) from None
+    entries = controls.interceptor.notes.journal.requests(**wanted)
     return {"requests": [asdict(entry) for entry in entries]}
 
 

@@ -188,6 +188,14 @@ def api_named(name: str | int) -> Api:
     raise BadRule(f"api: {_unknown(name, (api.name for api in APIS.values()))}")
 
 
+def api_pattern(text: str) -> str:
+    """A name with wildcards that some API has; the name of an API given by its key.
+
+    Raises: BadRule.
+    """
+    return text if any(fits(text, api.name) for api in APIS.values()) else api_named(text).name
+
+
 def error_named(name: str | int) -> ErrorCode:
     """The error with this name or number.  Raises: BadRule."""
     for code in ErrorCode:

@@ -104,3 +104,15 @@ async def test_the_journal_is_empty_at_first(api: Api) -> None:
     assert (await api.get("/admin/v1/journal?client_id=app*&limit=5")).content == {"requests": []}
     assert (await api.delete("/admin/v1/journal")).status == 200
     assert (await api.get("/admin/v1/journal?limit=0")).status == 400
+
+
+@with_api
+async def test_the_journal_knows_no_other_apis(api: Api) -> None:
+    for pattern, sentence in (
+        ("Prodcue", "api: there is no 'Prodcue', did you mean Produce?"),
+        ("X*", "api: there is no 'X*'"),
+    ):
+        reply = await api.get(f"/admin/v1/journal?api={pattern}")
+        assert (reply.status, reply.content["error"]) == (400, sentence)
+    for pattern in ("Prod*", "Produce", "0"):
+        assert (await api.get(f"/admin/v1/journal?api={pattern}")).status == 200
