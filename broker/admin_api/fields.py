@@ -7,6 +7,7 @@ another type, is refused with a sentence. The OpenAPI document is made from the 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -263,7 +264,9 @@ def _unknown(name: str, names: Sequence[str]) -> str:
     shown = ascii(name[:100])
     if not names:
         return f"{shown} is not a field: this request has none"
-    return f"{shown} is not a field of this request: {', '.join(names)}"
+    close = get_close_matches(name[:100], names, n=1)
+    hint = f"did you mean {close[0]}? It has " if close else ""
+    return f"{shown} is not a field of this request: {hint}{', '.join(names)}"
 
 
 def _value(given: Mapping[str, Json], field: Field) -> Any:

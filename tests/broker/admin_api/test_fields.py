@@ -96,7 +96,11 @@ def test_a_value_of_its_kind_is_accepted(kind: Kind, value: Any, parsed: Any) ->
         (list_of(TEXT, at_most=1), ["a", "b"], "field must be a list of at most 1, each text"),
         (one_of("a", "b"), "c", "field must be one of a, b"),
         (one_of("a", "b"), ["a"], "field must be one of a, b"),
-        (PERSON, {"name": "Ann", "ag": 3}, "field: 'ag' is not a field of this request: name, age"),
+        (
+            PERSON,
+            {"name": "Ann", "ag": 3},
+            "field: 'ag' is not a field of this request: did you mean age? It has name, age",
+        ),
         (PERSON, {}, "field: name is missing: text"),
     ],
 )
