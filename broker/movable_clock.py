@@ -55,6 +55,8 @@ class MovableClock(Clock):
     @property
     def ahead_ms(self) -> int:
         """How far time is ahead of the machine's; negative after it stood still."""
+        if self._frozen is None:
+            return self._ahead_ms
         return self.timer_ms() - self._machine.now_ms()
 
     # -- moving

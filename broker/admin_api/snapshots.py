@@ -18,7 +18,10 @@ PORTS = Field(
     "ports", nullable(entrance.PORTS.kind), "Open another entrance first, with these ports.", None
 )
 FORGETS_REQUESTS = Field(
-    "forgets_requests", BOOLEAN, "End rules for faults, empty the journal, let time pass.", False
+    "forgets_requests",
+    BOOLEAN,
+    "End rules for faults, empty the journal, let time pass; 409 if the clock is ahead.",
+    False,
 )
 RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
 
@@ -46,6 +49,8 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
         await entrance.open_another(controls, path, fields)
     async with controls.changing_brokers:
         try:
+            if fields["forgets_requests"] and controls.clock.ahead_ms > 0:
+                raise CannotUndo("the clock is ahead")  # a start begins with the machine's time
             undo = await _snapshots(controls).restore(snapshot.id)
             if fields["forgets_requests"]:
                 faults.clear(controls, path, fields)

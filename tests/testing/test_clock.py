@@ -249,16 +249,6 @@ def test_no_broker_of_three_is_given_up() -> None:
         assert cluster.topics["t"] == before
 
 
-def test_time_passes_again_in_the_next_test(broker: Broker, clock: Clock) -> None:
-    snapshot = broker.admin.post("snapshots")["id"]
-    clock.freeze()
-    broker.admin.post("snapshots", snapshot, "restore")
-    assert clock.is_frozen
-    broker.admin.post("snapshots", snapshot, "restore", forgets_requests=True)
-    assert not clock.is_frozen
-    broker.admin.delete("snapshots", snapshot)
-
-
 @pytest.mark.parametrize("by", [-1, "-60s", timedelta(seconds=-1)])
 def test_time_does_not_go_back(clock: Clock, by: Any) -> None:
     with pytest.raises(ValueError, match="is not a duration from 0 to ten years"):

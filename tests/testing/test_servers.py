@@ -1,6 +1,7 @@
 """The state between two tests: what an earlier test left running never gets into a later one."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,6 +108,25 @@ def test_the_entrance_stays_over_a_restart(servers: Servers) -> None:
     assert server.broker.bootstrap_servers == before
     assert topics(server) == {"seed", "t"}
     server.clean(())
+    assert topics(server) == {"seed"}
+
+
+@pytest.mark.slow
+def test_the_clock_of_a_test_is_not_that_of_the_next(servers: Servers) -> None:
+    server = servers.get(IN_PROCESS)
+    server.clean(())
+    first = server._seed.id
+    server.clean(())
+    assert server._seed.id == first  # restored in place
+    server.broker.clock.freeze()
+    server.broker.restore(server._seed)
+    assert server.broker.clock.is_frozen
+    server.clean(())
+    assert server._seed.id == first
+    assert not server.broker.clock.is_frozen
+    server.broker.clock.advance("8d")
+    server.clean(())
+    assert abs(server.broker.clock.now.timestamp() - time.time()) < 60
     assert topics(server) == {"seed"}
 
 
