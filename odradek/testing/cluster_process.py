@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.broker.admin_api import serve_admin
+from odradek.broker.admin_api import prepare_admin, serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.runtime import Runtime, allow_many_files
@@ -32,6 +32,7 @@ async def _run(given: Mapping[str, Any]) -> None:
     allow_many_files()
     config = load({})
     runtime = Runtime.system(syncs=config.odradek_fsync)
+    prepare_admin(config, runtime)
     try:
         cluster = LocalCluster(
             given["data_dir"], given["brokers"], load, runtime, ports=given["ports"]

@@ -238,8 +238,9 @@ def quota_of(client_id: str, **quotas: float) -> AlterClientQuotasRequest:
     return AlterClientQuotasRequest(entries=[entry])
 
 
-def test_no_broker_of_three_is_given_up() -> None:
-    with Broker(brokers=3, in_process=True) as cluster:
+@pytest.mark.parametrize("in_process", [False, True], ids=["child", "in process"])
+def test_no_broker_of_three_is_given_up(in_process: bool) -> None:
+    with Broker(brokers=3, in_process=in_process) as cluster:
         cluster.topics.create("t", partitions=3, replication_factor=3)
         before = cluster.topics["t"]
         assert all(set(each.isr) == {0, 1, 2} for each in before.partitions)
