@@ -43,6 +43,7 @@ def test_fetch_wraps_around_at_the_end(tmp_path: Path) -> None:
         batch_bytes=filling.batch_size_bytes,
         batch_records=filling.batch_records,
         records=filling.record_count,
+        authority=None,
     )
 
     def read_bytes(seconds: float) -> float:

@@ -37,8 +37,11 @@ def client_files(process: "subprocess.Popen[str]") -> dict[str, Path]:
     """The files that the lines after the ready line name."""
     ready = line_of(process.stdout)
     assert ready.startswith("odradek ready: SASL_SSL://127.0.0.1:"), ready
-    paths = [line_of(process.stdout).removeprefix("odradek client file: ") for _ in FILES]
-    return dict(zip(FILES, (Path(path.strip()) for path in paths), strict=True))
+    intro, paths = "odradek client file: ", list[Path]()
+    while len(paths) < len(FILES):  # several brokers have a line of their own
+        line = line_of(process.stdout).strip()
+        paths += [Path(line.removeprefix(intro))] if line.startswith(intro) else []
+    return dict(zip(FILES, paths, strict=True))
 
 
 def with_kafka_python(files: dict[str, Path]) -> None:

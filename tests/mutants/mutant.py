@@ -184,6 +184,7 @@ def live_functions() -> Live:
         if not file.endswith("__main__.py"):
             parts_of_name = Path("odradek", file).with_suffix("").parts
             importlib.import_module(".".join(parts_of_name).removesuffix(".__init__"))
+    gc.unfreeze()  # else what pytest has collected is not among the objects
     found: Live = defaultdict(list)
     names: dict[str, str | None] = {}
     for thing in gc.get_objects():

@@ -11,6 +11,7 @@ import os
 import posix
 import re
 import sys
+import types
 from typing import Any, Final
 
 NAMES: Final = {  # patterns of what a name begins with
@@ -65,7 +66,15 @@ def hide() -> None:
     builtins.open = io.open = _open_but_proc
     os.open = _os_open_but_proc
     _hide_prctl()
+    _offer_scproxy()
     sys.platform = "darwin"
+
+
+def _offer_scproxy() -> None:
+    """Stand in for a module of macOS, which urllib imports there."""
+    module = types.ModuleType("_scproxy")
+    vars(module).update(_get_proxies=dict, _get_proxy_settings=dict)
+    sys.modules[module.__name__] = module
 
 
 def _hide_prctl() -> None:
