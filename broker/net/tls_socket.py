@@ -118,7 +118,8 @@ class TlsConnection(PlainConnection):
         self._flush()
         if self.closed:
             return
-        super()._resume_reading()
+        if not self._connections.is_paused:
+            super()._resume_reading()
         if is_over:
             assert self._deadline is not None
             self._deadline.cancel()
@@ -161,7 +162,10 @@ class TlsConnection(PlainConnection):
             self._loop.call_soon(self._read_more)
 
     def _read_more(self) -> None:
-        """Read what has come with bytes that were read before."""
+        """Read what has come with bytes that were read before, once the handshake is over."""
+        # What is read while the broker is paused would stay in memory that others receive into.
+        if self._deadline is not None or self._connections.is_paused:
+            return
         if self._reading and not self.closed and not self._session.is_drained:
             self._take(self._decrypt(self.room()))
 

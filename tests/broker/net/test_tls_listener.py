@@ -5,6 +5,7 @@ import contextlib
 import socket
 import ssl
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,51 @@ def test_a_client_that_does_not_read_is_waited_for(
             await client.reader.readexactly(size_bytes)
 
     run(tmp_path, settings_of(certificates), test)
+
+
+def test_handshakes_that_a_pause_interrupts_end_after_it(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    """What is received into memory that all share must not stay there."""
+
+    async def main(broker: RunningBroker) -> None:
+        connections = broker.connections
+        add = connections.handshakes.add
+        context = trusting(certificates, certificates.alice)
+
+        async def ask(steps: int) -> None:
+            """Pause at the last of so many steps of the handshake, and ask meanwhile."""
+            left = iter(range(steps - 1))
+
+            def add_and_pause(call: Callable[[], None]) -> None:
+                add(call)
+                if next(left, None) is None:
+                    connections.pause()
+
+            connections.handshakes.add = add_and_pause  # type: ignore[method-assign]
+            asking = asyncio.create_task(broker.client(ssl=context))
+            await until(lambda: connections.is_paused, "it is paused")
+            connections.handshakes.add = add  # type: ignore[method-assign]
+            connection = next(reversed(connections._open))
+            if steps > 1:  # the client has all that it needs
+                client = await asking
+                client.writer.write(framed(request_bytes(metadata(), 12, client_id="test")))
+            for _ in range(200):
+                await asyncio.sleep(0)
+                assert connection.frames.buffered_bytes == 0, "it was read"
+            connections.go_on()
+            if steps == 1:
+                client = await asking
+                await client.ask(metadata(), 12)
+            else:
+                (size_bytes,) = SIZE.unpack(await client.reader.readexactly(SIZE.size))
+                await client.reader.readexactly(size_bytes)
+            assert str(connection.principal) == f"User:{SUBJECT}"
+
+        await ask(1)
+        await ask(2)
+
+    run(tmp_path, settings_of(certificates, ssl_client_auth="required"), main)
 
 
 SUBJECT = "CN=alice,OU=Readers,O=Example\\, Inc."
