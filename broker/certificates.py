@@ -58,6 +58,7 @@ class Certificates:
         """
         self._offload = runtime.offload
         self._reading: asyncio.Future[Any] | None = None
+        self._renewing = asyncio.Lock()
         self._loaded: dict[str, _Loaded] = {}
         for endpoint in config.listener_endpoints:
             if config.listener_tls(endpoint.name) is not None:
@@ -90,7 +91,10 @@ class Certificates:
 
         A listener that can't use them keeps its old ones.
         """
-        config = copy(config)  # the settings may change meanwhile
+        async with self._renewing:  # the last one to read must see the newest settings
+            await self._renew(copy(config), rereads)  # they may change meanwhile
+
+    async def _renew(self, config: Config, rereads: bool) -> None:
         for name in self._loaded:
             try:
                 renewed = await self._in_thread(self._renewed, config, name, rereads)

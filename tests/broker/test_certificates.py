@@ -4,15 +4,16 @@ import asyncio
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from odradek.broker import certificates as loading
 from odradek.broker.config import Config
-from odradek.broker.runtime import Runtime
+from odradek.broker.runtime import Offload, Runtime
 from odradek.broker.server import StartupError
 from odradek.broker.settings.password_encoder import PasswordEncoder
 from odradek.protocol.errors import ErrorCode, Refused
@@ -344,6 +345,43 @@ def test_connections_to_other_brokers_use_the_new_ones(
 
     asyncio.run(main())
     assert "certificates not renewed listener=SSL error=the listener SSL is for" in caplog.text
+
+
+def test_of_several_changes_at_once_the_last_one_counts(
+    certificates: Certificates, successor: Issued
+) -> None:
+    """Also if it comes just when one ends for which another one waits."""
+    config = Config(settings_of(certificates))
+    ends: list[asyncio.Future[None]] = []
+
+    async def offload(read: Callable[..., Any], *given: Any) -> Any:
+        """Read as a thread does, until the test says so."""
+        ends.append(asyncio.get_running_loop().create_future())
+        await ends[-1]
+        return read(*given)
+
+    async def main() -> None:
+        runtime = replace(Runtime.system(), offload=cast("Offload", offload))
+        loaded = loading.Certificates(config, runtime)
+        renewing: list[asyncio.Task[None]] = []
+
+        def change(store: Path | None) -> None:
+            config.change(own={} if store is None else {KEYSTORE: str(store)})
+            renewing.append(asyncio.create_task(loaded.renew(config, rereads=False)))
+
+        change(successor.store)
+        await until(lambda: len(ends) == 1)
+        assert loaded._reading is not None
+        loaded._reading.add_done_callback(lambda _: change(successor.store))
+        change(None)
+        await asyncio.sleep(0)
+        for count in (1, 2, 3):
+            await until(lambda wanted=count: len(ends) == wanted)  # type: ignore[misc]
+            ends[count - 1].set_result(None)
+        await asyncio.gather(*renewing)
+        assert loaded.tls("SSL").certificate == own(successor)
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow
