@@ -33,6 +33,9 @@ def parse_url(text: str) -> SplitResult:
         raise ValueError
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError  # it would break the request's line
+    if "\0" in unquote(url.path):
+        raise ValueError  # no file has such a name
+    (url.hostname or "").encode("idna")  # as when it is looked up; UnicodeError is a ValueError
     return url
 
 

@@ -161,6 +161,11 @@ def test_signed_tokens_and_the_keys_of_their_issuer(
     [
         ({f"{TOKENS}.{URL}": None}, f"signed tokens need {TOKENS}.{URL}, or {URL}"),
         ({f"{TOKENS}.{URL}": "keys.json"}, f"{TOKENS}.{URL}=keys.json must be a URL with https"),
+        ({f"{TOKENS}.{URL}": "https://a..b/"}, f"{TOKENS}.{URL}=https://a..b/ must be a URL with"),
+        (
+            {f"{TOKENS}.{URL}": "file:///%00"},
+            f"{TOKENS}.{URL}=file:///%00 must be a URL with https",
+        ),
         ({f"{TOKENS}.{URL}": "https://h"}, f"https://h is not allowed: set {ALLOWED} to a list"),
         ({ALLOWED: None}, f"is not allowed: set {ALLOWED} to a list"),
         ({f"{TOKENS}.{URL}": None, URL: "ftp://h"}, f"{URL}=ftp://h must be a URL"),
