@@ -126,5 +126,6 @@ def test_flipped_bits_are_never_served_after_a_scan(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)  # a minute of the processor, and more on a busy machine
 def test_ten_thousand_flipped_bits(tmp_path: Path) -> None:
     flip_bits(unchecked(tmp_path), range(50_000, 60_000), look=serves_only_what_was_written)
