@@ -12,6 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 from ..core.partition_state import NO_LEADER, PartitionState
+from ..member.metadata import TopicInfo
 from ..node import Node
 from ..peers.own import ask_self
 from ..peers.peer import PeerFailed
@@ -118,10 +119,15 @@ def state_of(controls: Controls, topic: str, partition: int) -> PartitionState:
 
 def states_of(controls: Controls, topic: str) -> list[PartitionState]:
     """What is known of the partitions of a topic.  Raises: Problem."""
-    info = any_node(controls).metadata.topics.get(topic)
+    return list(topic_of(controls, topic).partitions)
+
+
+def topic_of(controls: Controls, name: str) -> TopicInfo:
+    """What is known of a topic.  Raises: Problem."""
+    info = any_node(controls).metadata.topics.get(name)
     if info is None:
-        raise not_found(f"topic {topic[:250]!a}")
-    return list(info.partitions)
+        raise not_found(f"topic {name[:250]!a}")
+    return info
 
 
 async def wait_for_all(controls: Controls, done: Callable[[Node], bool], what: str) -> None:

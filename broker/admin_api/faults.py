@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX
+
 from ..faults.matching import Fault
 from ..faults.rule import BadRule, make_rule
 from .controls import Controls
@@ -22,8 +24,6 @@ from .problems import Problem, not_found
 from .schemas import ANYTHING, INTEGER, NULL, STRING, array, mapping, members
 from .schemas import either as any_of
 
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 DELAY_S_MAX: Final = 3600
 THROTTLE_MS_MAX: Final = 3_600_000
 FIELDS_MAX: Final = 50

@@ -8,9 +8,9 @@ a permission (there are no CORS headers). Nor can a page whose own name was made
 
 import hmac
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from ..settings.admin import AdminAddress
+from ..settings.hosts import is_loopback
 from .problems import Problem
 
 CONTENT_TYPE = "application/json"
@@ -36,7 +36,7 @@ class Gate:
         if self._address.path:
             return  # no web page reaches a Unix socket
         name = _name_in(host)
-        if name == "localhost" or _is_loopback(name) or name == self._address.host.lower():
+        if is_loopback(name) or name == self._address.host.lower():
             return
         if self._address.is_wildcard:
             return  # it has any name, and a token protects it
@@ -67,10 +67,3 @@ def _name_in(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False

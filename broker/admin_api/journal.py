@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from odradek.protocol.primitives import INT64_MAX
+
 from ..faults.rule import BadRule, api_pattern
 from ..journal.journal import ENTRIES_MAX
 from .controls import Controls
@@ -11,7 +13,6 @@ from .fields import TEXT, Field, Json, nullable, whole
 from .problems import Problem
 from .schemas import INTEGER, NULL, NUMBER, STRING, array, either, members
 
-INT64_MAX: Final = 2**63 - 1
 _TEXT_OR_NULL: Final = either(STRING, NULL)
 
 REQUEST: Final = members(

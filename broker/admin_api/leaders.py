@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import INT32_MAX
 
 from ..core.elections import ElectionType
 from ..core.partition_state import PartitionState, TopicPartition, by_topic
@@ -38,7 +39,7 @@ LEADERS: Final = schemas.members(leaders=schemas.array(LEADER))
 MOVE: Final = (
     Field(
         "to",
-        nullable(whole(0, 2**31 - 1)),
+        nullable(whole(0, INT32_MAX)),
         "The broker that is to lead, one in sync; default: the next one in sync.",
         None,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.primitives import Buffer
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX, Buffer
 from odradek.protocol.records import build_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.errors import StorageError
@@ -26,8 +26,6 @@ ACKS_ALL: Final = -1
 RECORDS_MAX: Final = 10_000
 HEADERS_MAX: Final = 100
 ANSWER_BYTES_MAX: Final = 4 << 20
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 AS_TEXT: Final = "text"
 AS_BASE64: Final = "base64"
 COMMITTED: Final = "read_committed"

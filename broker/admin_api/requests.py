@@ -31,8 +31,8 @@ class Requests:
         async def respond(body: bytes) -> Answer:
             if body and not is_post:
                 raise Problem(400, f"a {route.method} has no body")
-            parse = parse_body(body, route.fields) if is_post else None
-            fields = parse_query(head.query, route.fields) if parse is None else parse
+            given = route.fields
+            fields = parse_body(body, given) if is_post else parse_query(head.query, given)
             level = logging.DEBUG if route.method == "GET" else logging.INFO
             logger.log(level, "admin method=%s path=%.200s", head.method, head.path)
             try:

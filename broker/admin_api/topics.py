@@ -10,10 +10,9 @@ from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import INTERNAL_TOPICS
 from ..member.metadata import TopicInfo
 from . import schemas
-from .asking import TIMEOUT_MS, any_node, ask_controller, check, wait_for_all
+from .asking import TIMEOUT_MS, any_node, ask_controller, check, topic_of, wait_for_all
 from .controls import Controls
 from .fields import BOOLEAN, TEXT, Field, Json, either, map_of, number, whole
-from .problems import not_found
 
 CREATE_VERSION: Final = 7
 DELETE_VERSION: Final = 6
@@ -54,7 +53,7 @@ def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, A
 
 def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Show a topic with its partitions."""
-    return _topic(_info(controls, path["topic"]))
+    return _topic(topic_of(controls, path["topic"]))
 
 
 async def create(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -84,14 +83,14 @@ async def create(controls: Controls, path: Mapping[str, str], fields: Mapping[st
         lambda node: led_count(node.metadata.topics.get(name)) >= count,
         f"an election of leaders for {name}",
     )
-    return _topic(_info(controls, name))
+    return _topic(topic_of(controls, name))
 
 
 async def delete(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Delete a topic; return once no broker knows it."""
     from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-    info = _info(controls, path["topic"])
+    info = topic_of(controls, path["topic"])
     topic_id = info.topic_id
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=info.name)], timeout_ms=TIMEOUT_MS)
     (result,) = (await ask_controller(controls, request, DELETE_VERSION)).responses
@@ -102,13 +101,6 @@ async def delete(controls: Controls, path: Mapping[str, str], fields: Mapping[st
         f"the deletion of {info.name}",
     )
     return {}
-
-
-def _info(controls: Controls, name: str) -> TopicInfo:
-    info = any_node(controls).metadata.topics.get(name)
-    if info is None:
-        raise not_found(f"topic {name[:250]!a}")
-    return info
 
 
 def led_count(info: TopicInfo | None) -> int:

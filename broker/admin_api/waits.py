@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.k20001_describe_group_journal import DescribeGroupJournalRequest
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
@@ -23,7 +24,7 @@ from .controls import Controls
 from .fields import DURATION, TEXT, Field, Json, nullable, whole
 from .problems import Problem
 from .reading import READ_BYTES_MAX, Limit, read_records
-from .records import COMMITTED, INT32_MAX, INT64_MAX, ISOLATION
+from .records import COMMITTED, ISOLATION
 from .watching import NotYet, Watch, wait_until, watch_groups, watch_metadata
 
 STABLE: Final = "Stable"

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from odradek.protocol.errors import Refused
 
@@ -41,15 +40,8 @@ class Watch:
         """Return once something has changed since the watch began."""
         await self._changed.wait()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Hear of nothing more."""
         for waiters in self._heard:
             waiters.discard(self._changed.set)
 
@@ -78,7 +70,7 @@ async def wait_until(look: Callable[[Watch], Awaitable[T]], timeout_s: float) ->
     end_s = loop.time() + timeout_s
     while True:
         is_last = loop.time() >= end_s
-        with Watch() as watch:
+        with contextlib.closing(Watch()) as watch:
             try:
                 return await look(watch)
             except (NotYet, Refused) as not_yet:

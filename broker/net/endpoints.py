@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from ..settings.declaration import ConfigError
+from ..settings.hosts import is_loopback
 
 _LISTENER: Final = re.compile(
     r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/]*)):(\d{1,5})"
@@ -31,10 +31,7 @@ class Endpoint(NamedTuple):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     @property
     def is_wildcard(self) -> bool:

@@ -4,6 +4,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from .declaration import PASSWORD, STRING, ConfigError, Setting
+from .hosts import is_loopback
 
 UNIX = "unix:"
 PORT_MAX = 65_535
@@ -27,23 +28,15 @@ class AdminAddress(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
-        if self.path or self.host == "localhost":
-            return True
-        address = _ip(self.host)
-        return address is not None and address.is_loopback
+        return bool(self.path) or is_loopback(self.host)
 
     @property
     def is_wildcard(self) -> bool:
         """Whether it listens on all interfaces, so that its host is no name of this machine."""
-        address = _ip(self.host)
-        return address is not None and address.is_unspecified
-
-
-def _ip(host: str) -> Any:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
 
 
 def parse_admin_listener(text: str) -> AdminAddress | None:
