@@ -60,8 +60,9 @@ def answer_of(api: Api, request: Message, call: Call, node: "Node") -> Answer:
     """Handle a request as far as its client may send it."""
     if node.acls is not None:
         return answer_with_rights(api, request, call, node, node.acls)
-    answer: Answer = refusal(api, request, call, node)
-    return api.handle(request, call, node) if answer is None else answer
+    refused = None if api.is_for_all else refusal(api, request, call, node)
+    answer: Answer = api.handle(request, call, node) if refused is None else refused
+    return answer
 
 
 def answer_with_rights(

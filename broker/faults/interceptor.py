@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
-from odradek.protocol.framing import API_VERSIONS_KEY, encode_response, read_request_start
+from odradek.protocol.framing import encode_response, read_request_start
 from odradek.protocol.records import read_header
 from odradek.protocol.schema import Message
 
@@ -34,7 +34,7 @@ from .answers import add_errors, put_errors, refused_whole
 from .faults import Faults
 from .matching import Plan, Refusal, Seen, selects
 from .notes import Notes
-from .places import WHOLE
+from .places import FETCH_KEY, WHOLE
 from .rule import Rule
 from .seen import FIXTURE_CLIENT_ID, see, topic_names
 from .targets import Target, base_of, path_of, walk, without
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from ..runtime import Runtime
 
 PRODUCE_KEY: Final = 0
-FETCH_KEY: Final = 1
 ONLY_READ: Final = frozenset({3, 32, 35})
 """Metadata, DescribeConfigs, DescribeLogDirs are handled as a whole, and errors written into the
 answer: it also has what the request does not name."""
@@ -205,7 +204,7 @@ class _Carrying:
         for each in self._plan.applied:
             if each.place is WHOLE:
                 _replace(response, self._refused_whole(each))
-        for rule, _ in self._plan.answers:
+        for rule in self._plan.answers:
             set_fields(
                 response,
                 self._version,
@@ -250,7 +249,7 @@ class _Carrying:
         raise closing
 
     def _half(self, response: Message) -> bytes:
-        flexible = self._version >= self._api.flexible and self._api.key != API_VERSIONS_KEY
+        flexible = self._version >= self._api.flexible_response
         out = encode_response(
             response, self._version, self._correlation_id, flexible_header=flexible
         )

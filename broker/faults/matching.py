@@ -58,7 +58,7 @@ class Plan:
     """Instead of handling that part."""
     applied: list[Refusal] = field(default_factory=list)
     """After handling it."""
-    answers: list[tuple[Rule, frozenset[Target]]] = field(default_factory=list)
+    answers: list[Rule] = field(default_factory=list)
     ending: "Fault | None" = None
     delay_s: float = 0.0
     throttle_ms: int = 0
@@ -168,7 +168,7 @@ def _add(plan: Plan, fault: Fault, seen: Seen, matched: frozenset[Target]) -> fr
         (plan.applied if rule.applied else plan.refusals).append(refusal)
         is_whole = is_whole or place is WHOLE
     if rule.has_answer:
-        plan.answers.append((rule, matched))
+        plan.answers.append(rule)
     if rule.ends:
         plan.ending = fault
     return frozenset(seen.targets) if is_whole else matched

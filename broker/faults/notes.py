@@ -22,15 +22,14 @@ MS_PER_S: Final = 1000
 
 
 class Notes:
-    """Writes the journal.  `inter_broker`: also what brokers ask each other."""
+    """Writes the journal, without what brokers ask each other."""
 
-    def __init__(self, journal: Journal, *, inter_broker: bool = False) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.inter_broker = inter_broker
 
     def begin(self, seen: Seen, plan: Plan | None, size_bytes: int, node: "Node") -> "Noted | None":
         """Note a request; None: it does not belong in the journal."""
-        if seen.is_inter_broker and not self.inter_broker:
+        if seen.is_inter_broker:
             return None
         entry = self._entry(seen, plan, size_bytes, node.clock.wall_ms())
         self.journal.add(entry)

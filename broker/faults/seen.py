@@ -8,6 +8,7 @@ from ..handlers import Api, Need
 from ..net.call import Call
 from ..net.endpoints import PRIVATE
 from .matching import Seen
+from .places import FETCH_KEY
 from .targets import Target, TopicName, targets_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 FIXTURE_CLIENT_ID: Final = "odradek.testing"
 """The fixture's own requests: no rule and no journal ever sees them."""
-FETCH_KEY: Final = 1
 BY_ID_VERSION_FIRST: Final = 13
 BATCHED_VERSION_FIRST: Final = 4
 WRITE_TXN_MARKERS_KEY: Final = 27

@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.framing import API_VERSIONS_KEY
+from odradek.protocol.primitives import INT16_MAX
 from odradek.protocol.schema import Message
 
 TRANSACTIONS_V2: Final = 2
@@ -41,6 +43,7 @@ class Api:
     __slots__ = (
         "first",
         "flexible",
+        "flexible_response",
         "guarded",
         "handle",
         "is_advertised",
@@ -87,6 +90,9 @@ class Api:
         """With version 2 of transactions (odradek.transaction.version)."""
         self.flexible = flexible
         """The first version with compact types, tagged fields and the longer headers."""
+        self.flexible_response = INT16_MAX if key == API_VERSIONS_KEY else flexible
+        """The first version whose response has the longer header. That of ApiVersions never has it:
+        a client reads it before it knows the broker's versions."""
         self.need = need
         self.is_for_all = need is Need.NOTHING
         """Whether any client may send it to any listener."""

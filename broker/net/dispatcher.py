@@ -28,7 +28,7 @@ from odradek.protocol.framing import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
-from ..access import answer_with_rights, refusal
+from ..access import answer_of
 from ..handlers import APIS, Answer, Api, Need
 from ..quotas import Usage
 from .call import Call, Client, CloseConnection
@@ -198,14 +198,10 @@ class Dispatcher:
         counts.count += 1
         counts.received_bytes += len(frame)
         try:
-            if node.interceptor is not None:
-                answer = node.interceptor.answer(api, request, call, node, frame)
-            elif node.acls is not None:
-                answer = answer_with_rights(api, request, call, node, node.acls)
+            if node.interceptor is None:
+                answer = answer_of(api, request, call, node)
             else:
-                answer = None if api.is_for_all else refusal(api, request, call, node)
-                if answer is None:
-                    answer = api.handle(request, call, node)
+                answer = node.interceptor.answer(api, request, call, node, frame)
         finally:
             request.release()
         if call.usage is not None and self._is_exempt(api, answer):
@@ -310,7 +306,7 @@ class Dispatcher:
         version, usage = call.version, call.usage
         if usage is not None:
             self._throttle(api, call, response)
-        flexible = version >= api.flexible and api.key != API_VERSIONS_KEY
+        flexible = version >= api.flexible_response
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
         node = self._node
         counts = node.metrics.requests[api.name]
