@@ -49,21 +49,32 @@ async def say(client: Client, requests: Requests, api: Api, version: int) -> boo
     return True
 
 
+async def say_all(
+    broker: RunningBroker,
+    client: Client,
+    ids: list[bytes],
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+) -> None:
+    """So many requests of each version of each API of clients: none may reveal a bug."""
+    caplog.set_level(logging.ERROR)
+    for api in [api for api in APIS.values() if api.key not in CONTROL]:
+        for version in range(api.first, api.last_with(TRANSACTIONS_V2) + 1):
+            requests = Requests(SEED * 1000 + version, ids)
+            for _ in range(count):
+                if not await say(client, requests, api, version):
+                    client = await broker.client()
+            bugs = [record.getMessage() for record in caplog.records if record.exc_info]
+            assert not bugs, (api.name, version, caplog.text)
+
+
 @pytest.mark.slow
 @on_broker(SETTINGS)
 async def test_any_request(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = await broker.peer()
     ids = [(await client.create_topic(name, 2)).topic_id for name in TOPICS]
     await find_coordinators(client)
-    caplog.set_level(logging.ERROR)
-    for api in [api for api in APIS.values() if api.key not in CONTROL]:
-        for version in range(api.first, api.last_with(TRANSACTIONS_V2) + 1):
-            requests = Requests(SEED * 1000 + version, ids)
-            for _ in range(COUNT):
-                if not await say(client, requests, api, version):
-                    client = await broker.client()
-            bugs = [record.getMessage() for record in caplog.records if record.exc_info]
-            assert not bugs, (api.name, version, caplog.text)
+    await say_all(broker, client, ids, caplog, COUNT)
     assert not broker.node.replicas.is_offline
 
 

@@ -3,7 +3,6 @@
 Seeded as `test_any_request.py`.
 """
 
-import logging
 import os
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 
 from odradek.broker.faults.interceptor import interceptor_for
 from odradek.broker.faults.rule import make_rule
-from odradek.broker.handlers import APIS, TRANSACTIONS_V2
 from tests.broker.running import RunningBroker, on_broker
-from tests.broker.test_any_request import CONTROL, SEED, SETTINGS, find_coordinators, say
-from tests.fuzz.messages import TOPICS, Requests
+from tests.broker.test_any_request import SEED, SETTINGS, find_coordinators, say_all
+from tests.fuzz.messages import TOPICS
 
 COUNT = int(os.environ.get("ODRADEK_REQUESTS_COUNT", "1"))
 RULES: tuple[dict[str, Any], ...] = (
@@ -49,14 +47,6 @@ async def test_any_request_with_rules(
         )
         for number, rule in enumerate(RULES)
     ]  # fmt: skip
-    caplog.set_level(logging.ERROR)
-    for api in [api for api in APIS.values() if api.key not in CONTROL]:
-        for version in range(api.first, api.last_with(TRANSACTIONS_V2) + 1):
-            requests = Requests(SEED * 1000 + version, ids)
-            for _ in range(COUNT):
-                if not await say(client, requests, api, version):
-                    client = await broker.client()
-            bugs = [record.getMessage() for record in caplog.records if record.exc_info]
-            assert not bugs, (api.name, version, caplog.text)
+    await say_all(broker, client, ids, caplog, COUNT)
     assert all(fault.hits for fault in faults), [fault.nearest_miss for fault in faults]
     interceptor.faults.clear()
