@@ -35,6 +35,7 @@ from .records import Records
 from .scratch import Scratch
 from .security import Security
 from .snapshots import Snapshot, Snapshots, copy_directory
+from .texts import text_of
 from .topics import Topics
 from .waits import Waiting
 
@@ -105,7 +106,7 @@ class Broker(Records, Waiting):
             raise ValueError(f"brokers={brokers}: there must be at least one")
         if zookeeper is not None and in_process:
             raise ValueError("with ZooKeeper every broker is a process of its own")
-        given = {name: _text(value) for name, value in (settings or {}).items()}
+        given = {name: text_of(value) for name, value in (settings or {}).items()}
         self._settings = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {}), **given}
         for name, hint in OWN_SETTINGS.items():
             if name in self._settings:
@@ -588,8 +589,3 @@ class Broker(Records, Waiting):
             held.close()
         self._ports, self._admin_ports = [], []
         self._ready = None
-
-
-def _text(value: object) -> str:
-    """The text of a setting, as in server.properties."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

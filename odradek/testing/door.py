@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from .errors import BrokerFailed
+from .texts import text_of
 
 PREFIX: Final = "/admin/v1"
 TIMEOUT_S: Final = 60.0
@@ -78,7 +79,7 @@ class AdminClient:
         self, method: str, segments: tuple[object, ...], query: Mapping[str, object], body: Any
     ) -> Any:
         path = "/".join([PREFIX, *(quote(str(segment), safe="") for segment in segments)])
-        given = {name: _text(value) for name, value in query.items() if value is not None}
+        given = {name: text_of(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
         with self._lock:
             try:
@@ -163,7 +164,3 @@ class AdminClients:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
+from .texts import text_of
+
 AUTO_CREATE: Final = "auto.create.topics.enable"
 
 
@@ -26,7 +28,7 @@ class Wanted:
     def with_settings(self, settings: Mapping[str, object]) -> "Wanted":
         """The same with other settings, too.  Raises: Refused."""
         check_settings(settings)
-        merged = {**dict(self.settings), **{name: _text(v) for name, v in settings.items()}}
+        merged = {**dict(self.settings), **{name: text_of(v) for name, v in settings.items()}}
         return replace(self, settings=tuple(sorted(merged.items())))
 
 
@@ -112,10 +114,6 @@ def _partitions(name: str, count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise Refused(f"topics: {name!r} can't have {count!r} partitions")
     return count
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _ARGUMENTS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
