@@ -8,7 +8,7 @@ one of several can.
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -137,31 +137,36 @@ class InProcessBroker:
             self._settled.set()
 
     async def _serve(self, overrides: Mapping[str, str]) -> None:
+        from odradek.broker.admin_api import prepare_admin
         from odradek.broker.config import load_config
         from odradek.broker.runtime import Runtime
 
-        config = load_config(overrides=overrides)
+        started_s = time.monotonic()
+
+        def load(own: Mapping[str, str]) -> "Config":
+            return load_config(overrides={**overrides, **own})
+
+        config = load({})
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         runtime = Runtime.system(syncs=config.odradek_fsync)
+        prepare_admin(config, runtime)
         try:
             if self._brokers == 1:
-                reason = await self._serve_one(overrides, runtime)
+                reason = await self._serve_one(config, runtime, started_s)
             else:
-                reason = await self._serve_several(overrides, runtime)
+                reason = await self._serve_several(config, load, runtime, started_s)
         finally:
             runtime.close()
         if reason is not None:
             raise BrokerFailed(reason)
 
-    async def _serve_one(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
-        from odradek.broker.admin_api import prepare_admin, serve_admin
-        from odradek.broker.config import load_config
+    async def _serve_one(
+        self, config: "Config", runtime: "Runtime", started_s: float
+    ) -> str | None:
+        from odradek.broker.admin_api import serve_admin
         from odradek.broker.server import Broker
 
-        started_s = time.monotonic()
-        config = load_config(overrides=overrides)
-        prepare_admin(config, runtime)
         broker = Broker(config, runtime)
         await broker.start()
         try:
@@ -171,20 +176,17 @@ class InProcessBroker:
         finally:
             await broker.stop()
 
-    async def _serve_several(self, overrides: Mapping[str, str], runtime: "Runtime") -> str | None:
-        from odradek.broker.admin_api import prepare_admin, serve_admin
-        from odradek.broker.config import load_config
+    async def _serve_several(
+        self,
+        config: "Config",
+        load: "Callable[[Mapping[str, str]], Config]",
+        runtime: "Runtime",
+        started_s: float,
+    ) -> str | None:
+        from odradek.broker.admin_api import serve_admin
         from odradek.broker.local_cluster import LocalCluster
 
-        def load(own: Mapping[str, str]) -> "Config":
-            return load_config(overrides={**overrides, **own})
-
-        started_s = time.monotonic()
-        config = load({})
-        prepare_admin(config, runtime)
-        cluster = LocalCluster(
-            overrides["log.dirs"], self._brokers, load, runtime, ports=self._ports
-        )
+        cluster = LocalCluster(config.data_dir, self._brokers, load, runtime, ports=self._ports)
         await cluster.start()
         self._cluster = cluster
         try:
