@@ -302,18 +302,32 @@ class RealFileSystem:
         return FileLock(descriptor)
 
 
-def open_regular(path: str, flags: int) -> int:
-    """Open a regular file; refuse one that may block (a pipe) or never end (a device).
+class NotRegular(OSError):
+    """A file may block whoever opens it (a pipe), or never end (a device)."""
 
-    Raises: OSError.
-    """
+    def __init__(self) -> None:
+        super().__init__(errno.EINVAL, "Not a regular file")
+
+
+def open_regular(path: str, flags: int) -> int:
+    """Open a regular file.  Raises: NotRegular, IsADirectoryError, OSError."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        raise OSError(code, os.strerror(code) if stat.S_ISDIR(mode) else "Not a regular file")
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise NotRegular
     return descriptor
+
+
+def read_regular(path: str, size_bytes_max: int) -> bytes:
+    """The content of a regular file; of a larger one, one byte more than the limit.
+
+    Raises: NotRegular, IsADirectoryError, OSError.
+    """
+    with open(open_regular(path, os.O_RDONLY), "rb") as stream:
+        return stream.read(size_bytes_max + 1)
 
 
 def _info_of(entry: os.DirEntry[str]) -> FileInfo:

@@ -11,13 +11,13 @@ from odradek.jaas import MODULE_OF
 
 from ..runtime import Runtime
 from ..settings.declaration import ConfigError
-from ..settings.sasl import MECHANISM_BETWEEN_BROKERS, ListenerSasl
+from ..settings.sasl import ENABLED, JAAS, MECHANISM_BETWEEN_BROKERS, ListenerSasl
 from . import oauthbearer
 from .client import Credentials, ServerRefused
 from .client_mechanisms import logins_of
 from .known_users import NONCE_BITS, random_text
 from .mechanism import LoginRefused, ServerMechanism
-from .offers import BUILT, ENABLED, JAAS, login_options
+from .offers import BUILT, login_options
 
 _TOKEN: Final = "tokenauth"
 

@@ -8,7 +8,7 @@ from odradek.jaas import MODULE_OF, JaasError, parse_jaas, parse_jaas_for
 
 from ..runtime import Runtime
 from ..settings.declaration import ConfigError
-from ..settings.sasl import ListenerSasl
+from ..settings.sasl import ENABLED, JAAS, LOGIN_HANDLER, ListenerSasl
 from . import oauthbearer, plain, scram
 from .credentials import ScramUsers
 from .known_users import NONCE_BITS, random_text
@@ -16,10 +16,7 @@ from .login import Offer
 from .mechanism import ServerMechanism
 from .scram_server import ScramServer
 
-ENABLED: Final = "sasl.enabled.mechanisms"
-JAAS: Final = "sasl.jaas.config"
 CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
-LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 BUILT: Final = (plain.NAME, *scram.MECHANISMS, oauthbearer.NAME)
 
 
@@ -95,14 +92,10 @@ def _plain(given: ListenerSasl) -> Callable[[], ServerMechanism]:
     if options is None:
         raise ConfigError(
             f"the listener {given.listener_name} offers PLAIN, but has no users: set "
-            f"{_jaas_name(plain.NAME, given)} to "
+            f"{given.own_name(JAAS, plain.NAME)} to "
             f'{MODULE_OF[plain.NAME]} required user_NAME="PASSWORD";'
         )
     return partial(plain.PlainServer, plain.users_in(options))
-
-
-def _jaas_name(mechanism: str, given: ListenerSasl) -> str:
-    return f"listener.name.{given.listener_name.lower()}.{mechanism.lower()}.{JAAS}"
 
 
 def login_options(mechanism: str, given: ListenerSasl) -> Mapping[str, str] | None:

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from ..settings.declaration import ConfigError
-from ..settings.sasl import FILE_LOGIN_HANDLER, ListenerSasl
+from ..settings.sasl import FILE_LOGIN_HANDLER, JAAS, LOGIN_HANDLER, ListenerSasl
 from ..tokens import unsecured
-from ..tokens.fetch import parse_url
+from ..tokens.fetch import file_in
 from ..tokens.token_file import BadTokenFile, read_token, user_in
 from .client import Credentials, ServerRefused
 from .client_oauthbearer import OAuthBearerClient
 from .oauthbearer import NAME, is_extension
+from .token_offers import check_allowed
 
-_JAAS: Final = "sasl.jaas.config"
-_HANDLER: Final = "sasl.login.callback.handler.class"
-_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-_ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 
 
 class TokenSource(NamedTuple):
@@ -41,15 +38,15 @@ def token_credentials(
     given: ListenerSasl, options: Mapping[str, str] | None, wall_ms: Callable[[], int]
 ) -> Credentials:
     """The credentials for a listener; `options` are its login module's.  Raises: ConfigError."""
-    if given.of_mechanism(NAME, _HANDLER) == FILE_LOGIN_HANDLER:
+    if given.of_mechanism(NAME, LOGIN_HANDLER) == FILE_LOGIN_HANDLER:
         return _from_file(given)
     try:
         return unsecured_source(options or {}, wall_ms).credentials
     except unsecured.BadOption as error:
         raise ConfigError(
             f"this broker cannot log in to others on the listener {given.listener_name}: "
-            f"{given.name_of(_JAAS, NAME)}: {error}; or set {given.name_of(_HANDLER, NAME)} to "
-            f"{FILE_LOGIN_HANDLER}, and {_URL} to the file with a token"
+            f"{given.name_of(JAAS, NAME)}: {error}; or set {given.name_of(LOGIN_HANDLER, NAME)} to "
+            f"{FILE_LOGIN_HANDLER}, and {TOKEN_URL} to the file with a token"
         ) from None
 
 
@@ -78,20 +75,16 @@ def file_source(path: str, user_claim: str = "sub") -> TokenSource:
 
 
 def _from_file(given: ListenerSasl) -> Credentials:
-    text, name = given.of_mechanism(NAME, _URL) or "", given.name_of(_URL, NAME)
-    try:
-        url = parse_url(text)
-    except ValueError:
-        url = None
-    if url is None or url.scheme != "file":
+    text, name = given.of_mechanism(NAME, TOKEN_URL) or "", given.name_of(TOKEN_URL, NAME)
+    path = file_in(text)
+    if path is None:
         raise ConfigError(
             f"{name}={text} must be the URL of a file with a token (file:///PATH), for the listener"
             f" {given.listener_name}: this broker does not get tokens from an identity provider"
         )
-    if text not in given[_ALLOWED]:
-        raise ConfigError(f"{name}={text} is not allowed: set {_ALLOWED} to a list that has it")
+    check_allowed(given, name, text)
     claim: str = given.of_mechanism(NAME, "sasl.oauthbearer.sub.claim.name")
     try:
-        return file_source(unquote(url.path), claim).credentials
+        return file_source(path, claim).credentials
     except BadTokenFile as error:
         raise ConfigError(f"{name}={text}: {error}") from None

@@ -10,12 +10,13 @@ from odradek.jaas import MODULE_OF
 
 from ..runtime import Runtime
 from ..settings.declaration import ConfigError
-from ..settings.sasl import SIGNED_HANDLER, ListenerSasl
+from ..settings.sasl import JAAS, SIGNED_HANDLER, ListenerSasl
 from ..settings.tls import ListenerTls
 from ..tokens import unsecured
 from .mechanism import ServerMechanism
 from .oauthbearer import NAME
 from .oauthbearer_server import OAuthBearerServer
+from .offers import CALLBACK_HANDLER
 
 if TYPE_CHECKING:
     from ..tokens.refresh import Pauses, RefreshedKeys
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CALLBACK_HANDLER: Final = "sasl.server.callback.handler.class"
-_JAAS: Final = "sasl.jaas.config"
+ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
-_ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _RULES: Final = (
     "sasl.oauthbearer.expected.audience",
     "sasl.oauthbearer.expected.issuer",
@@ -57,18 +56,19 @@ def offer_tokens(
         if given.of_mechanism(NAME, name):
             raise ConfigError(
                 f"{given.name_of(name, NAME)} has no effect on unsecured tokens: set "
-                f"{_own_name(given, CALLBACK_HANDLER)} to {SIGNED_HANDLER}"
+                f"{given.own_name(CALLBACK_HANDLER, NAME)} to {SIGNED_HANDLER}"
             )
     if options is None:
         raise ConfigError(
             f"the listener {given.listener_name} offers {NAME}, but no setting says which tokens "
-            f"are accepted: set {_own_name(given, CALLBACK_HANDLER)} to {SIGNED_HANDLER} for signed"
-            f" ones, or {_own_name(given, _JAAS)} to {MODULE_OF[NAME]} required; for unsecured ones"
+            f"are accepted: set {given.own_name(CALLBACK_HANDLER, NAME)} to {SIGNED_HANDLER} "
+            f"for signed ones, or {given.own_name(JAAS, NAME)} to {MODULE_OF[NAME]} required; "
+            "for unsecured ones"
         )
     try:
         validator = unsecured.Validator.of(options)
     except unsecured.BadOption as error:
-        raise ConfigError(f"{given.name_of(_JAAS, NAME)}: {error}") from None
+        raise ConfigError(f"{given.name_of(JAAS, NAME)}: {error}") from None
     logger.warning(
         "the listener %s accepts unsecured tokens, with which anybody can log in as anybody: use "
         "them only in tests",
@@ -77,10 +77,6 @@ def offer_tokens(
     return TokenOffer(
         partial(OAuthBearerServer, validator.validate, runtime.clock.wall_ms), keys=None
     )
-
-
-def _own_name(given: ListenerSasl, name: str) -> str:
-    return f"listener.name.{given.listener_name.lower()}.{NAME.lower()}.{name}"
 
 
 def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runtime) -> TokenOffer:
@@ -96,13 +92,12 @@ def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runt
     _check_options(given, options)
     text, name = given.of_mechanism(NAME, _URL), given.name_of(_URL, NAME)
     if not text:
-        raise ConfigError(f"signed tokens need {_own_name(given, _URL)}, or {_URL}")
+        raise ConfigError(f"signed tokens need {given.own_name(_URL, NAME)}, or {_URL}")
     try:
         url = parse_url(text)
     except ValueError:
         raise ConfigError(f"{name}={text} must be a URL with https, http or file") from None
-    if text not in given[_ALLOWED]:
-        raise ConfigError(f"{name}={text} is not allowed: set {_ALLOWED} to a list that has it")
+    check_allowed(given, name, text)
     if url.scheme == "http":
         logger.warning("%s=%s: who is between can put in keys of his own: use https", name, text)
     context = _trust(given, options) if url.scheme == "https" else None
@@ -116,12 +111,18 @@ def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runt
     return TokenOffer(partial(OAuthBearerServer, validate, runtime.clock.wall_ms), keys)
 
 
+def check_allowed(given: ListenerSasl, name: str, url: str) -> None:
+    """Check that a setting may have this URL.  Raises: ConfigError."""
+    if url not in given[ALLOWED_URLS]:
+        raise ConfigError(f"{name}={url} is not allowed: set {ALLOWED_URLS} to a list that has it")
+
+
 def _check_options(given: ListenerSasl, options: Mapping[str, str]) -> None:
     for option in options:
         # Kafka's brokers cannot start without options for an unsecured login of their own.
         if option not in _TRUST and not option.startswith("unsecuredLogin"):
             raise ConfigError(
-                f"{given.name_of(_JAAS, NAME)}: {option} has no effect on signed tokens; only "
+                f"{given.name_of(JAAS, NAME)}: {option} has no effect on signed tokens; only "
                 f"{', '.join(_TRUST)} have"
             )
 

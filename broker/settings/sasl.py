@@ -158,10 +158,13 @@ class ListenerSasl:
         """Whether a setting is not at its default."""
         return self.name_of(name) in self._given
 
+    def own_name(self, name: str, mechanism: str) -> str:
+        """The name of the setting for this listener and one mechanism."""
+        return f"{self._prefix}{mechanism.lower()}.{name}"
+
     def name_of(self, name: str, mechanism: str = "") -> str:
         """The name under which the setting is set, to be shown to the user."""
-        own = self._prefix + name
-        for candidate in (f"{self._prefix}{mechanism.lower()}.{name}", own):
+        for candidate in (self.own_name(name, mechanism), self._prefix + name):
             if candidate in self._given:
                 return candidate
         return name

@@ -15,6 +15,8 @@ from shlex import quote
 from textwrap import wrap
 from typing import Final, NamedTuple
 
+from odradek.storage.files import NotRegular, read_regular
+
 from ..settings.declaration import ConfigError
 from ..settings.tls import ListenerTls
 
@@ -210,11 +212,10 @@ def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, kind: _Kind) -> 
 
 def _read(path: str, shown: str) -> bytes:
     # An admin client may name any path, and whoever opens a pipe waits for somebody to write.
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ConfigError(f"{shown} cannot be read: it is not a file")
     try:
-        with open(path, "rb") as file:
-            data = file.read(STORE_BYTES_MAX + 1)
+        data = read_regular(path, STORE_BYTES_MAX)
+    except (NotRegular, IsADirectoryError):
+        raise ConfigError(f"{shown} cannot be read: it is not a file") from None
     except OSError as error:
         raise ConfigError(f"{shown} cannot be read: {error.strerror}") from None
     if len(data) > STORE_BYTES_MAX:

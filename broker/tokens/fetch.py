@@ -5,14 +5,14 @@ asked.
 """
 
 import asyncio
-import os
-import stat
 from collections.abc import Awaitable, Callable
 from ssl import SSLCertVerificationError, SSLContext
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import h11
+
+from odradek.storage.files import NotRegular, read_regular
 
 SIZE_BYTES_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 10.0
@@ -39,14 +39,21 @@ def parse_url(text: str) -> SplitResult:
     return url
 
 
+def file_in(text: str) -> str | None:
+    """The path in the URL of a file; None: it is not one."""
+    try:
+        url = parse_url(text)
+    except ValueError:
+        return None
+    return unquote(url.path) if url.scheme == "file" else None
+
+
 def read_file(path: str) -> bytes:
     """Read a regular file.  Blocks.  Raises: FetchFailed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with open(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise FetchFailed("is not a file")
-            data = stream.read(SIZE_BYTES_MAX + 1)
+        data = read_regular(path, SIZE_BYTES_MAX)
+    except NotRegular:
+        raise FetchFailed("is not a file") from None
     except OSError as error:
         raise FetchFailed(f"cannot be read: {error.strerror}") from None
     if len(data) > SIZE_BYTES_MAX:

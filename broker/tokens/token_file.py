@@ -1,8 +1,8 @@
 """A token in a file, which somebody else renews."""
 
-import os
-import stat
 from typing import Final
+
+from odradek.storage.files import NotRegular, read_regular
 
 from .token import InvalidToken, decode_part
 
@@ -16,10 +16,9 @@ class BadTokenFile(Exception):
 def read_token(path: str) -> str:
     """Read the token, which is small, and local.  Raises: BadTokenFile."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with open(descriptor, "rb") as stream:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            data = stream.read(SIZE_BYTES_MAX + 1) if is_file else b""
+        data = read_regular(path, SIZE_BYTES_MAX)
+    except NotRegular:
+        data = b""
     except OSError as error:
         raise BadTokenFile(f"the token in {path} cannot be read: {error.strerror}") from None
     text = data.decode("latin-1").strip()

@@ -7,12 +7,11 @@ gets others from an identity provider (sasl.oauthbearer.method=oidc), for produc
 import time
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import unquote
 
 from odradek.broker.sasl.client import ServerRefused
 from odradek.broker.sasl.token_login import TokenSource, file_source, unsecured_source
 from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
-from odradek.broker.tokens.fetch import parse_url
+from odradek.broker.tokens.fetch import file_in
 from odradek.broker.tokens.token import InvalidToken, decode_part, seconds_of
 from odradek.broker.tokens.token_file import BadTokenFile
 from odradek.broker.tokens.unsecured import BadOption
@@ -45,13 +44,10 @@ def token_source(properties: Mapping[str, str]) -> TokenSource | None:
 
 
 def _path_in(text: str) -> str:
-    try:
-        url = parse_url(text)
-    except ValueError:
-        url = None
-    if url is None or url.scheme != "file":
+    path = file_in(text)
+    if path is None:
         raise ValueError(f"{TOKEN_URL}={text} must be the URL of a file with a token: file:///PATH")
-    return unquote(url.path)
+    return path
 
 
 def known_source(properties: Mapping[str, str]) -> TokenSource:
