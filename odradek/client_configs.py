@@ -114,9 +114,10 @@ def _kafka_python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
     if access.authority is not None:
         config["ssl_cafile"] = access.authority
     if access.mechanism == OAUTHBEARER:
-        from .token_providers import for_kafka_python
+        from .token_providers import for_kafka_python, new_token
 
-        config["sasl_oauth_token_provider"] = for_kafka_python(access.username)
+        provider = for_kafka_python(lambda: new_token(access.username))
+        config["sasl_oauth_token_provider"] = provider
     return config
 
 

@@ -1,32 +1,33 @@
-"""Unsecured tokens of OAUTHBEARER for the clients of tests, as each client asks for them."""
+"""Tokens of OAUTHBEARER, as each client asks for them; for tests, unsecured ones."""
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .broker.tokens.unsecured import Login
 
 
-def unsecured_login(user: str) -> Login:
-    """Tokens that say that their owner is this user, and that nobody signs."""
-    return Login.of({"unsecuredLoginStringClaim_sub": user})
-
-
 def new_token(user: str) -> str:
-    """Such a token, which lasts an hour."""
-    return unsecured_login(user).token(int(time.time() * 1000))
+    """A token that says that its owner is this user, and that nobody signs; it lasts an hour."""
+    login = Login.of({"unsecuredLoginStringClaim_sub": user})
+    return login.token(int(time.time() * 1000))
 
 
-def for_kafka_python(user: str) -> object:
+def for_kafka_python(next_token: Callable[[], str], extensions: Mapping[str, str] = {}) -> object:
     """What a client of kafka-python asks for tokens."""
     try:
         from kafka.net.sasl.oauth import AbstractTokenProvider
     except ImportError:  # before 3.0
         from kafka.sasl.oauth import AbstractTokenProvider
 
-    def token(_: Any) -> str:
-        return new_token(user)
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return next_token()
 
-    return type("UnsecuredTokens", (AbstractTokenProvider,), {"token": token})()
+        def extensions(self) -> dict[str, str]:
+            return dict(extensions)
+
+    return Provider()
 
 
 def for_aiokafka(user: str) -> object:

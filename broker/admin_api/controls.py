@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..movable_clock import MovableClock
+from ..running import broker_ids_of, brokers_of
 from ..server import Broker
 
 if TYPE_CHECKING:
@@ -46,11 +47,9 @@ class Controls:
     @property
     def brokers(self) -> Mapping[int, Broker]:
         """The running brokers by id."""
-        if isinstance(self.running, Broker):
-            return {self.running.broker_id: self.running}
-        return self.running.brokers
+        return brokers_of(self.running)
 
     @property
     def broker_ids(self) -> list[int]:
         """The ids of all brokers, running or not."""
-        return list(self.brokers) if self.cluster is None else self.cluster.broker_ids
+        return broker_ids_of(self.running)

@@ -87,16 +87,12 @@ class Snapshots:
 
     @property
     def _brokers(self) -> "Mapping[int, Broker]":
-        from ..server import Broker
+        from ..running import broker_ids_of, brokers_of
 
-        running = self._running
-        if isinstance(running, Broker):
-            brokers: Mapping[int, Broker] = {running.broker_id: running}
-        else:
-            brokers = running.brokers
-            down = sorted(set(running.broker_ids) - brokers.keys())
-            if down:
-                raise SnapshotRefused(f"broker {down[0]} is down: start it first")
+        brokers = brokers_of(self._running)
+        down = sorted(set(broker_ids_of(self._running)) - brokers.keys())
+        if down:
+            raise SnapshotRefused(f"broker {down[0]} is down: start it first")
         for number, broker in brokers.items():
             if broker.is_paused:
                 raise SnapshotRefused(f"broker {number} is paused: resume it first")

@@ -59,17 +59,10 @@ def known_source(properties: Mapping[str, str]) -> TokenSource:
 
 def for_kafka_python(properties: Mapping[str, str]) -> Any:
     """What kafka-python's clients ask for tokens."""
+    from odradek import token_providers
+
     source = known_source(properties)
-    from kafka.net.sasl.oauth import AbstractTokenProvider
-
-    class Provider(AbstractTokenProvider):  # type: ignore[misc]
-        def token(self) -> str:
-            return source.new_token()
-
-        def extensions(self) -> dict[str, str]:
-            return dict(source.extensions)
-
-    return Provider()
+    return token_providers.for_kafka_python(source.new_token, source.extensions)
 
 
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, object]:

@@ -18,6 +18,7 @@ import click
 
 from odradek.broker.admin_api import prepare_admin, serve_admin
 from odradek.broker.config import Config, ConfigError, load_config
+from odradek.broker.running import brokers_of
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
 from odradek.ready_line import admin_line, bracketed, brokers_line, ready_line
@@ -242,7 +243,7 @@ def _ready_line(running: "Broker | LocalCluster") -> str:
 
 
 def _addresses(running: "Broker | LocalCluster") -> str:
-    brokers = [running] if isinstance(running, Broker) else running.brokers.values()
+    brokers = brokers_of(running).values()
     return ",".join(f"{bracketed(broker.host)}:{broker.port}" for broker in brokers)
 
 
