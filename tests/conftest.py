@@ -86,7 +86,8 @@ def pytest_collection() -> Generator[None, object, object]:
     """Keep the garbage collector away from what is collected.
 
     It lives as long as the process. Looking through it again and again takes half of the time of
-    the collection, and a tenth of that of the tests.
+    the collection, and a tenth of that of the tests. What the tests leave is collected less often
+    than by default, which saves another tenth.
     """
     gc.disable()
     try:
@@ -94,6 +95,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(20_000, 20, 100)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
