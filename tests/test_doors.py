@@ -27,6 +27,7 @@ def test_only_the_runtime_hands_work_to_threads() -> None:
     assert doors == {"broker/runtime.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["protocol", "broker/core"])
 def test_protocol_and_the_pure_machines_open_no_files(room: str) -> None:
     opening = ("open", "io.open", "os.open", "Path", "pathlib.Path")

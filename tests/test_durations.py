@@ -75,6 +75,7 @@ def test_all_forms_of_a_duration_agree(duration_ms: int, unit: str) -> None:
     assert seconds_of(in_units * unit_ms / 1000) == expected_s
 
 
+@pytest.mark.slow
 @given(st.text() | st.floats() | st.integers() | st.timedeltas())
 def test_anything_is_a_duration_or_a_value_error(value: object) -> None:
     try:

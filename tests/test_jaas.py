@@ -93,6 +93,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert str(error).startswith("sasl.jaas.config")
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_characters="\r\n"), min_size=1))
 def test_any_line_can_be_quoted(value: str) -> None:
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')

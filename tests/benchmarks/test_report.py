@@ -3,6 +3,8 @@
 import json
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from benchmarks import picture, report
 from benchmarks.brokers import Kind
 from benchmarks.measure import MB_PER_S, SECONDS, Measure, Metric, Sample, Stage, Target
@@ -58,6 +60,7 @@ def test_what_could_not_be_measured_is_said() -> None:
     assert [row.target_met for row in report.rows([missing])] == [None, None]
 
 
+@pytest.mark.slow
 def test_json_keeps_every_sample() -> None:
     text = json.dumps(report.as_json([outcome()], quick=True, took_s=1.0))
     result = json.loads(text)["results"][0]

@@ -93,6 +93,7 @@ def stored(data: bytes) -> dict[str, str]:
     return config
 
 
+@pytest.mark.slow
 def test_new_connections_get_the_new_certificate_and_old_ones_live_on(
     tmp_path: Path, certificates: Certificates, successor: Issued
 ) -> None:
@@ -109,6 +110,7 @@ def test_new_connections_get_the_new_certificate_and_old_ones_live_on(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_an_unchanged_path_is_read_again_if_its_file_has_changed(
     tmp_path: Path, certificates: Certificates, successor: Issued
 ) -> None:
@@ -188,6 +190,7 @@ def test_of_all_brokers_they_cannot_change(tmp_path: Path, certificates: Certifi
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_names_may_change_where_they_are_allowed_to(
     tmp_path: Path, certificates: Certificates
 ) -> None:
@@ -204,6 +207,7 @@ def test_names_may_change_where_they_are_allowed_to(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_whom_a_listener_trusts_can_change(tmp_path: Path, certificates: Certificates) -> None:
     theirs = Authority(tmp_path / "new")
     bob = theirs.issue("bob", "/CN=bob")
@@ -225,6 +229,7 @@ def test_whom_a_listener_trusts_can_change(tmp_path: Path, certificates: Certifi
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_passwords_are_kept_encrypted_and_never_shown(
     tmp_path: Path, certificates: Certificates, successor: Issued, caplog: Quiet
 ) -> None:
@@ -267,6 +272,7 @@ def test_passwords_are_kept_encrypted_and_never_shown(
     assert HUNTER2 not in caplog.text
 
 
+@pytest.mark.slow
 def test_without_a_secret_no_password_is_kept(
     tmp_path: Path, certificates: Certificates, successor: Issued
 ) -> None:
@@ -283,6 +289,7 @@ def test_without_a_secret_no_password_is_kept(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_settings_of_a_listener_are_described_as_kafka_does(
     tmp_path: Path, certificates: Certificates, successor: Issued
 ) -> None:

@@ -233,6 +233,7 @@ def test_given_knows_its_origin() -> None:
         Config({"num.partitions": Given("x", "from the test")})
 
 
+@pytest.mark.slow
 def test_a_plain_start_does_not_load_the_names_without_effect() -> None:
     code = (
         "import sys; from odradek.broker.config import load_config\n"

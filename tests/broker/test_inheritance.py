@@ -5,6 +5,8 @@ import shutil
 import threading
 from pathlib import Path
 
+import pytest
+
 from odradek.storage.directory.moving import Copy
 from odradek.storage.log.log_file import Bytes
 from tests.support.awaiting import turns, until
@@ -40,6 +42,7 @@ class HeldCheckpoints(WatchedFiles):
         super().write_atomic(path, data, sync=sync)
 
 
+@pytest.mark.slow
 def test_a_new_topic_inherits_nothing_from_one_of_its_name(tmp_path: Path) -> None:
     files = HeldCheckpoints()
 

@@ -226,6 +226,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=30))
 def test_each_timer_is_called_once_when_its_time_has_come(steps: list[tuple[str, int]]) -> None:
     async def main(loop: SimLoop) -> None:

@@ -366,6 +366,7 @@ async def test_what_was_appended_survives(broker: RunningBroker, tmp_path: Path)
         assert again.node.metadata.topics["t"].topic_id == broker.node.metadata.topics["t"].topic_id
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_a_topic_made_anew_begins_anew_after_a_crash(
     broker: RunningBroker, tmp_path: Path
@@ -390,6 +391,7 @@ async def test_a_topic_made_anew_begins_anew_after_a_crash(
             assert await values_of(again, "t") == []
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_a_crash_between_rename_and_removal_of_the_nodes(
     broker: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

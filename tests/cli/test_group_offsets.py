@@ -63,6 +63,7 @@ def test_partitions_come_in_order() -> None:
 offsets = st.integers(0, 1 << 62)
 
 
+@pytest.mark.slow
 @given(
     target=st.builds(Target, st.sampled_from(["offset", "shift", "current", "time"]), offsets),
     start=offsets,

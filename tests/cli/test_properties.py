@@ -264,6 +264,7 @@ def test_stores_of_java_are_told_by_their_content(
             canonical({f"ssl.{store}.location": str(jks)})
 
 
+@pytest.mark.slow
 def test_stores_in_pkcs12(
     tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +309,7 @@ def test_certificates_inside_the_properties(certificates: Certificates) -> None:
     assert context is not None and len(context.get_ca_certs()) == 1
 
 
+@pytest.mark.slow
 def test_an_encrypted_key_does_not_ask_on_the_terminal(
     tmp_path: Path, certificates: Certificates
 ) -> None:

@@ -128,6 +128,7 @@ def test_partitions_without_a_leader_are_named() -> None:
         refuse_undescribed(found, "searched")
 
 
+@pytest.mark.slow
 def test_coordinators_that_load_are_asked_again() -> None:
     loading = listed(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     (found,) = list_transactions(Answers(loading, listed("billing-1")))

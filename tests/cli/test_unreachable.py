@@ -79,6 +79,7 @@ def test_plain_text_against_tls() -> None:
         assert reason(address) == expected
 
 
+@pytest.mark.slow
 def test_a_broker_behind_tls_is_reached_if_its_certificate_is_trusted() -> None:
     secure = {"security.protocol": "SSL"}
     trusting = {**secure, "ssl.ca.location": str(CERTIFICATE)}

@@ -154,6 +154,7 @@ def test_directories_that_are_no_place_for_users(tmp_path: Path) -> None:
     assert not missing.exists()
 
 
+@pytest.mark.slow
 def test_zookeeper_that_cannot_be_used(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("zookeeper.connection.timeout.ms=50\nlisteners=nonsense\n")

@@ -39,6 +39,7 @@ def page_of(directory: Path, text: str) -> Path:
     return page
 
 
+@pytest.mark.slow
 def test_files_shell_and_output(tmp_path: Path) -> None:
     text = (
         "```python\n# one.py\nprint(1)\n```\n"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ Topic: t\tConfigs: c=2,b=1
     ]
 
 
+@pytest.mark.slow
 @given(st.binary())
 def test_any_data_can_be_compared(data: bytes) -> None:
     tree = {"/odd": ZNode(data, 0, False, 1, 1)}

@@ -92,6 +92,7 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
     assert "cannot be written" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_report_of_before_is_not_taken_for_that_of_a_failed_audit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

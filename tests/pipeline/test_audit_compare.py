@@ -209,6 +209,7 @@ def test_doubled_records_do_not_cancel_out_of_checksums() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 2**63), max_size=4))
 def test_ranges_are_of_round_size_and_not_too_many(spans: list[int]) -> None:
     size = range_size(spans)

@@ -378,6 +378,7 @@ def test_a_target_that_is_not_ready_is_waited_for(monkeypatch: pytest.MonkeyPatc
     assert now[0] > 400
 
 
+@pytest.mark.slow
 def test_a_target_that_has_gone_is_named_by_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.pipeline.kafka.CONNECT_TIMEOUT_MS", 100)
     monkeypatch.setattr("odradek.pipeline.copy_progress.AWAY_S_MAX", 0.0)

@@ -33,6 +33,7 @@ def test_the_bytes_of_a_seed_never_change(kind: str) -> None:
     assert digest(kind, 7, 2500) == DIGESTS[kind]
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same() -> None:
     code = "from odradek.pipeline.events import *; print(list(events('orders', 3, 1500))[-1])"
     command = [sys.executable, "-c", code]
@@ -86,6 +87,7 @@ def test_event_time_goes_on_except_for_late_events() -> None:
             assert 0 <= behind_ms < 2000
 
 
+@pytest.mark.slow
 def test_what_is_not_malformed_can_be_read() -> None:
     for event in events("orders", 6, 3000):
         if event.fault != "malformed":

@@ -129,6 +129,7 @@ def test_a_replay_that_was_stopped_is_not_done(
     assert ("stopped before the end" in said) is stopped
 
 
+@pytest.mark.slow
 def test_nobody_at_the_address_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

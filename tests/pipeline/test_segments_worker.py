@@ -50,6 +50,7 @@ def test_a_thread_may_import_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache == {}
 
 
+@pytest.mark.slow
 def test_what_is_there_is_no_garbage_once() -> None:
     spare_next_task()
     frozen = gc.get_freeze_count()

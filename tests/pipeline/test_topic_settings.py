@@ -50,6 +50,7 @@ def test_settings_come_back_and_follow_their_topic() -> None:
     assert process.steps == steps + 2  # looked, and left it as it was
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_settings_that_can_be_read() -> None:
     old, new = TopicSettings(3, {}, "one"), TopicSettings(4, {}, "one")
 
@@ -70,6 +71,7 @@ def test_a_kill_leaves_settings_that_can_be_read() -> None:
         assert read_settings(Process(disk), "t") == new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{}", '{"version": 2}', '{"version": 1, "partitions": "x"}'])
 def test_a_damaged_file_is_named(text: str) -> None:
     disk = Disk()

@@ -23,10 +23,8 @@ from .every_message import (
 
 
 def case(cls: type[Message], version: int) -> Any:
-    """`make unit` takes the oldest and the newest layout of each message: nearly every field is in
-    one of them, and the others combine what these have."""
-    outer = version == cls.VERSIONS.first or version == newest_layout(cls)
-    marks = [] if outer else [pytest.mark.slow]
+    """`make unit` takes the newest layout of each message: nearly every field is in it."""
+    marks = [] if version == newest_layout(cls) else [pytest.mark.slow]
     return pytest.param(cls, version, id=f"{cls.__name__}-v{version}", marks=marks)
 
 

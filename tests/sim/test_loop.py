@@ -217,6 +217,7 @@ def _digests(program: Callable[[SimLoop], Coroutine[Any, Any, object]]) -> list[
     return [simulate(program, seed).trace.digest for seed in SEEDS]
 
 
+@pytest.mark.slow
 def test_one_seed_one_trace() -> None:
     first, second = _digests(_ping), _digests(_ping)
     assert first == second

@@ -108,6 +108,7 @@ def test_large_batches_are_read_by_parts(path: Path, monkeypatch: pytest.MonkeyP
     assert good(read(path, bytes(data))) == [0, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=12),

@@ -34,6 +34,7 @@ def test_it_is_removed_when_closed(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_that_of_a_killed_process_is_removed_by_the_next(place: Path) -> None:
     killed = subprocess.run(
         [sys.executable, "-c", ENDS_AT_ONCE, place], capture_output=True, text=True, timeout=60

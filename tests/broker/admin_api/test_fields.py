@@ -160,6 +160,7 @@ def test_any_json_is_parsed_or_refused(value: dict[str, Any]) -> None:
         assert list(parsed) == [field.name for field in FIELDS]
 
 
+@pytest.mark.slow
 @given(st.binary())
 def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
     try:
@@ -168,6 +169,7 @@ def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
         assert problem.status == 400
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_query_is_parsed_or_refused(query: str) -> None:
     try:

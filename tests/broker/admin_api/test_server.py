@@ -224,6 +224,7 @@ async def test_what_is_not_http_is_refused(data: bytes) -> None:
         assert refused(await send(server, data))[0] in (400, 505)
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_a_slow_request_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "REQUEST_S", 0.05)

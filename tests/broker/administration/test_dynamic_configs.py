@@ -111,6 +111,7 @@ OF_TOPICS = {
 }
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_every_setting_of_topics_reaches_them(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -374,6 +375,7 @@ MEANINGLESS = [
 ]
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_notifications_that_mean_nothing(broker: RunningBroker) -> None:
     client = await broker.client()

@@ -170,6 +170,7 @@ async def test_quotas_and_credentials_of_a_user_leave_each_other_alone(
     assert "ignored" not in caplog.text
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_both_at_once_lose_nothing(broker: RunningBroker) -> None:
     clients = [await broker.client() for _ in range(8)]

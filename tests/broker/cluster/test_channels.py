@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import pytest
+
 from odradek.broker.cluster.broker_requests import PARTITIONS_MAX, ActiveController, Errors
 from odradek.broker.cluster.channels import Channels
 from odradek.broker.core.controller.context import Endpoint, LiveBroker
@@ -110,6 +112,7 @@ async def test_much_at_a_time_goes_in_slices() -> None:
         assert tags == [set(), set(), set(), {MORE_TO_COME_TAG}, {MORE_TO_COME_TAG}, set()]
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_who_is_not_reached_hears_it_later() -> None:
     async with told() as t:

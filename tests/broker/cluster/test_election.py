@@ -40,6 +40,7 @@ async def test_everybody_races_and_one_wins() -> None:
         assert epochs == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_done", [True, False])
 @asynchronous
 async def test_an_answer_that_is_lost(is_done: bool) -> None:
@@ -150,6 +151,7 @@ async def test_an_error_that_nobody_expected() -> None:
         assert (await w.until_led("u", 0, 2)).controller_epoch == 2
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_a_controller_that_has_not_noticed() -> None:
     async with world() as w:
@@ -193,6 +195,7 @@ async def test_an_epoch_that_nobody_can_read() -> None:
         assert (await w.controller()).controller.controller_epoch == 8
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_who_looks_twice_at_once_is_elected_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,7 @@ async def test_what_a_controller_makes_of_it(
             await until(lambda member=member: member.controller.feature_epoch == version + 1)  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_nothing_else_can_be_written() -> None:
     """In all of the broker, the node is written in one place, and with one value."""
     uses = [

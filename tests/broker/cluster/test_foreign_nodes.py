@@ -144,6 +144,7 @@ async def test_a_kraft_controller_that_takes_over() -> None:
             await w.member(2)
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_an_office_that_is_given_up_while_there_is_no_connection() -> None:
     """Else nobody would be in office for as long as the session lasts."""

@@ -173,6 +173,7 @@ async def test_a_topic_that_somebody_removes_and_makes_anew() -> None:
         assert context.topic_ids["t"] == w.topic_id("other")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3, 30))
 def test_answers_that_are_lost(seed: int) -> None:
     chance = random.Random(seed)

@@ -99,6 +99,7 @@ async def test_what_was_changed_is_left_and_the_others_are_written() -> None:
         await session.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_done", [True, False])
 @asynchronous
 async def test_what_was_changed_after_an_answer_was_lost(is_done: bool) -> None:

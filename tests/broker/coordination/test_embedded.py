@@ -292,6 +292,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 @asynchronous
 async def test_the_nodes_of_an_abandoned_session_go_when_it_expires() -> None:
     store = EmbeddedStore("memory", runtime=fake_runtime(), journal=MemoryJournal())

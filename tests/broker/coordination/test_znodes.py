@@ -270,6 +270,7 @@ def test_escapes_that_are_whole_characters() -> None:
     assert config == {"k": "\u00e4\U0001f600"}
 
 
+@pytest.mark.slow
 @given(data=st.binary(max_size=40) | st.sampled_from(GOOD).flatmap(lambda good: cut(good)))
 def test_anything_else_is_one_error(data: bytes) -> None:
     for decode in DECODERS:

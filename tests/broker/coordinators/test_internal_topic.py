@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from odradek.broker.coordination.znodes import TopicAssignment, topic_path
 from odradek.broker.core.partitioner import partition_of
 from odradek.broker.core.topic_names import GROUP_OFFSETS_TOPIC
@@ -79,6 +81,7 @@ async def test_another_topic_of_the_name_is_counted_anew(broker: RunningBroker) 
             assert group_id in shard.groups
 
 
+@pytest.mark.slow
 @on_broker({"offsets.topic.num.partitions": "3"}, both=False)
 async def test_a_topic_made_again_is_counted_though_nobody_looks_for_groups(
     broker: RunningBroker,

@@ -5,6 +5,8 @@ import errno
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from odradek.broker.coordinators.log import CoordinatorLog
 from odradek.broker.core.effects import Producer
 from odradek.broker.core.partition import Partition
@@ -130,6 +132,7 @@ async def test_leadership_goes_before_the_follower_comes(broker: RunningBroker) 
     assert groups.told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_an_abandoned_log_calls_nobody(broker: RunningBroker) -> None:
     """A broker that stops: what a callback appends would come after the log is flushed."""
@@ -143,6 +146,7 @@ async def test_an_abandoned_log_calls_nobody(broker: RunningBroker) -> None:
     assert not groups.partition.waiters
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_too_much_for_one_batch(broker: RunningBroker) -> None:
     groups = await watched(broker)

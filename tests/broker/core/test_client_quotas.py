@@ -67,6 +67,7 @@ def test_entities_that_are_none(entity: Entity) -> None:
     assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_names_come_back(name: str) -> None:
     node = encode_name(name)

@@ -64,6 +64,7 @@ def test_precedence_is_kafkas() -> None:
     assert 0 < found.count("none") < len(cases) / 2
 
 
+@pytest.mark.slow
 @given(rates=st.dictionaries(st.sampled_from(ENTITIES), st.integers(1, 99)))
 def test_the_first_of_eight_levels_counts(rates: dict[tuple[str, str], float]) -> None:
     levels = [("a", "b"), ("a", "<default>"), ("a", "-"), ("<default>", "b")]

@@ -133,6 +133,7 @@ def test_a_spread_is_even(cluster: Given, targets: set[int]) -> None:
     assert again.replicas == {}
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(0, 60), st.integers(1, 3), st.integers(0, 3))
 def test_new_brokers_get_their_share(count: int, partitions: int, factor: int, more: int) -> None:
     factor = min(factor, count)

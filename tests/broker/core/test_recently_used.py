@@ -1,9 +1,11 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.core.recently_used import RecentlyUsed
 
 
+@pytest.mark.slow
 @given(
     uses=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 120)), max_size=40),
     count_max=st.integers(1, 4),

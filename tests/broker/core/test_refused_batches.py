@@ -90,6 +90,7 @@ def test_few_are_remembered() -> None:
         batches.check(("t", 1), header(1), is_gap=True)
 
 
+@pytest.mark.slow
 @given(st.integers(0, INT32_MAX), st.lists(st.booleans(), max_size=12))
 def test_nothing_is_appended_after_a_gap(first: int, leads: list[bool]) -> None:
     """Five batches are in flight, and all that were refused are sent again in order."""

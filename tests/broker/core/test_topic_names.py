@@ -24,6 +24,7 @@ def test_illegal_names(name: str) -> None:
     assert not topic_names.is_topic_name(name)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=260))
 def test_only_legal_characters_pass(name: str) -> None:
     legal = 0 < len(name) <= 249 and set(name) <= set(LEGAL) and name not in (".", "..")

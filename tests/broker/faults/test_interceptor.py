@@ -55,6 +55,7 @@ class Rules:
         return self.faults.add(make_rule(**{"api": None, "error": None, **fields}))
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_an_error_is_at_the_partition_that_a_rule_names(broker: RunningBroker) -> None:
     rules, client = Rules(broker), await broker.client()
@@ -165,6 +166,7 @@ async def test_who_hangs_up_does_not_wait_for_a_delay(broker: RunningBroker) -> 
     await until(lambda: not broker.files.references)
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_throttling(broker: RunningBroker) -> None:
     rules, client = Rules(broker), await broker.client()

@@ -148,6 +148,7 @@ def test_resources_that_are_no_topics() -> None:
 topics = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sets(st.integers(0, 3)), max_size=3)
 
 
+@pytest.mark.slow
 @given(topics, st.data())
 def test_a_message_without_a_part_lacks_exactly_that(
     wanted: dict[str, set[int]], data: st.DataObject

@@ -49,6 +49,7 @@ async def test_others_are_served_while_a_thread_checks(
     await until(lambda: not broker.connections.budget.keeps)
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_what_is_quick_needs_no_thread(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -60,6 +61,7 @@ async def test_what_is_quick_needs_no_thread(broker: RunningBroker) -> None:
     assert threads.begun == 0
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_nothing_overtakes_a_batch_that_is_checked(broker: RunningBroker) -> None:
     client = await broker.client()

@@ -45,6 +45,7 @@ FENCED = ErrorCode.PRODUCER_FENCED
 # Forged producers.
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_forged_producers_change_nothing(broker: RunningBroker) -> None:
     producer = await producer_of(broker)
@@ -177,6 +178,7 @@ async def test_more_partitions_than_a_record_holds(broker: RunningBroker) -> Non
     assert await state_of(producer.client) == "CompleteCommit"
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_a_list_of_partitions_that_do_not_exist(broker: RunningBroker) -> None:
     producer = await producer_of(broker)

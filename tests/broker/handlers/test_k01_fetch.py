@@ -343,6 +343,7 @@ async def test_who_cuts_its_log_hears_of_the_high_watermark_again(broker: Runnin
     assert await fetch(1, 4) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("session_id", "epoch", "code"),
     [

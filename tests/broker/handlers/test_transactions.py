@@ -333,6 +333,7 @@ async def test_an_id_that_is_not_used_is_forgotten(broker: RunningBroker) -> Non
 # Topics that go.
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_a_deleted_topic_is_left_out(broker: RunningBroker) -> None:
     producer = await producer_of(broker)
@@ -346,6 +347,7 @@ async def test_a_deleted_topic_is_left_out(broker: RunningBroker) -> None:
     assert await committed(producer.client) == ([b"in 0"], [])
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_a_topic_of_which_no_controller_has_told_yet_is_no_deleted_one(
     broker: RunningBroker,

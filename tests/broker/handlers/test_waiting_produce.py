@@ -81,6 +81,7 @@ def log_end(broker: RunningBroker, topic: str = "t") -> int:
     return broker.node.replicas.partitions[topic, 0].log.log_end_offset
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_batches_are_stored_in_the_topic_s_codec(broker: RunningBroker) -> None:
     client = await broker.client()

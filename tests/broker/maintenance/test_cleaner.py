@@ -280,6 +280,7 @@ async def test_a_full_disk_costs_nothing(broker: RunningBroker) -> None:
     assert await newest(client) == EXPECTED
 
 
+@pytest.mark.slow
 @on_broker(IDLE, both=False)
 async def test_a_topic_that_is_deleted_meanwhile(broker: RunningBroker) -> None:
     client = await compacted(broker)
@@ -366,6 +367,7 @@ async def test_retention_leaves_a_log_alone_while_it_is_compacted(broker: Runnin
     assert log.log_start_offset == RECORDS
 
 
+@pytest.mark.slow
 @on_broker(BUSY, both=False)
 async def test_a_stop_ends_what_runs(broker: RunningBroker) -> None:
     jobs = HeldJobs(broker)

@@ -16,6 +16,7 @@ TRIES = 3
 STALL_S = 2 * STALL_MS / 1000
 
 
+@pytest.mark.slow
 @on_broker({"odradek.loop.stall.check.ms": str(CHECK_MS)}, both=False)
 async def test_a_stall_is_logged(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     counters = broker.node.metrics.counters

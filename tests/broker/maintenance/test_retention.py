@@ -194,6 +194,7 @@ async def test_files_stay_for_the_delay_of_their_topic(broker: RunningBroker) ->
     assert not set(gone) & set(names_in(broker))
 
 
+@pytest.mark.slow
 def test_deleted_topics_wait_too_but_hold_up_no_stop(tmp_path: Path) -> None:
     data = tmp_path / "data"
 

@@ -102,6 +102,7 @@ async def test_two_controllers_at_once(broker: RunningBroker) -> None:
     assert node.replicas.partitions["t", 0].state.leader_epoch == 1
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS, both=False)
 async def test_others_have_their_turn(broker: RunningBroker) -> None:
     await take_control(broker)

@@ -118,6 +118,7 @@ async def test_a_refused_client_loses_its_connection(broker: RunningBroker, toke
     assert await client.is_closed()
 
 
+@pytest.mark.slow
 @on_broker({**SETTINGS, "connection.failed.authentication.delay.ms": "150"})
 async def test_a_refusal_is_held_back(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -127,6 +128,7 @@ async def test_a_refusal_is_held_back(broker: RunningBroker) -> None:
     assert loop.time() - began >= 0.15
 
 
+@pytest.mark.slow
 @on_broker({**SETTINGS, "connection.failed.authentication.delay.ms": "150"})
 async def test_nothing_behind_a_wrong_password_shortens_the_delay(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -150,6 +152,7 @@ async def test_who_hangs_up_during_the_delay_is_forgotten(broker: RunningBroker)
     await until(lambda: not broker.connections, "the connection is forgotten")
 
 
+@pytest.mark.slow
 @on_broker(
     {
         **SETTINGS,
@@ -168,6 +171,7 @@ async def test_who_is_refused_or_gone_is_not_waited_for(
     assert "no login within" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"\0", b"\0\0\0\x20partly"])
 @on_broker({**SETTINGS, "odradek.authentication.timeout.ms": "100"})
 async def test_who_does_not_log_in_in_time_loses_the_connection(
@@ -179,6 +183,7 @@ async def test_who_does_not_log_in_in_time_loses_the_connection(
     assert "no login within 100 ms" in caplog.text
 
 
+@pytest.mark.slow
 @on_broker({**SETTINGS, "odradek.authentication.timeout.ms": "100"}, both=False)
 async def test_the_time_ends_with_the_login(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
@@ -259,6 +264,7 @@ async def test_a_broker_stops_with_logins_open(broker: RunningBroker) -> None:
     await broker.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", ["", "listener.name.sasl_ssl."])
 def test_a_login_over_tls_names_the_client_whatever_its_certificate(
     prefix: str, tmp_path: Path, certificates: Certificates
@@ -366,6 +372,7 @@ def test_users_of_plain_may_be_those_of_all_listeners(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @on_broker(SETTINGS)
 async def test_no_random_bytes_log_in(broker: RunningBroker) -> None:
     """Frames in random order, with good and random tokens in place of good ones."""

@@ -97,6 +97,7 @@ async def test_what_is_no_request_ends_its_connection_only(
         assert await is_served(good)
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_every_truncation_of_every_request(broker: RunningBroker) -> None:
     """Each is answered or closes; none is our bug."""
@@ -185,6 +186,7 @@ async def test_the_software_of_a_client_is_in_the_log(
 # Order.
 
 
+@pytest.mark.slow
 @on_broker()
 async def test_a_thousand_requests_at_once_are_answered_in_order(broker: RunningBroker) -> None:
     client = await broker.client()
@@ -322,6 +324,7 @@ def stuff(deaf: socket.socket, data: bytes) -> int:
     return sent
 
 
+@pytest.mark.slow
 @on_broker({"socket.send.buffer.bytes": "65536", "socket.receive.buffer.bytes": "65536"})
 async def test_who_does_not_read_is_not_read_from(broker: RunningBroker) -> None:
     client = await broker.client()

@@ -130,6 +130,7 @@ async def test_if_all_wait_the_last_to_come_gives_way(
     assert not broker.connections._waiting_for_memory
 
 
+@pytest.mark.slow
 @on_broker()
 async def test_a_begun_frame_costs_what_was_received(broker: RunningBroker) -> None:
     for _ in range(100):
@@ -138,6 +139,7 @@ async def test_a_begun_frame_costs_what_was_received(broker: RunningBroker) -> N
     assert broker.connections.budget.used_bytes == 100 * 100
 
 
+@pytest.mark.slow
 @on_broker({"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"})
 async def test_a_budget_below_what_is_left_over(broker: RunningBroker) -> None:
     client, writer = await broker.client(), await broker.client()

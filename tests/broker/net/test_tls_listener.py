@@ -62,6 +62,7 @@ def only(broker: RunningBroker) -> Connection:
     return connection
 
 
+@pytest.mark.slow
 def test_records_pass_and_their_client_is_anonymous(
     tmp_path: Path, portable: bool, certificates: Certificates
 ) -> None:
@@ -81,6 +82,7 @@ def test_records_pass_and_their_client_is_anonymous(
     run(tmp_path, large, test, portable=portable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_client_that_does_not_read_is_waited_for(
     version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates
@@ -404,6 +406,7 @@ def handshake_of(certificates: Certificates, version: ssl.TLSVersion) -> ssl.SSL
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_may_come_byte_by_byte(
     version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates
@@ -419,6 +422,7 @@ def test_records_may_come_byte_by_byte(
     run(tmp_path, settings_of(certificates, ssl_client_auth="required"), test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_clients_may_vanish_anywhere_in_the_handshake(
     version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates, caplog: Quiet
@@ -462,6 +466,7 @@ def test_a_client_that_says_goodbye_is_answered_first(
     run(tmp_path, settings_of(certificates), test)
 
 
+@pytest.mark.slow
 def test_goodbye_is_the_last_that_is_heard(tmp_path: Path, certificates: Certificates) -> None:
     """Requests that came before it, and wait for those before them, are answered."""
 

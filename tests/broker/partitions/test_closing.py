@@ -60,6 +60,7 @@ def filled(path: Path, files: RealFileSystem) -> LogDirs:
     return dirs
 
 
+@pytest.mark.slow
 def test_all_logs_are_synced_before_the_checkpoints_and_the_marker(tmp_path: Path) -> None:
     files = NotedFiles()
     dirs = filled(tmp_path, files)

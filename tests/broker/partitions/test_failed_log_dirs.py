@@ -146,6 +146,7 @@ class MissingDisk(FaultyFiles):
         return super().lock(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["lock", "write", "list"])
 def test_a_start_without_one_of_the_disks(
     tmp_path: Path, operation: str, caplog: pytest.LogCaptureFixture

@@ -291,6 +291,7 @@ def test_a_move_that_ends_just_before_it_is_marked(tmp_path: Path, is_deleted: b
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_move_goes_on_after_a_crash(tmp_path: Path) -> None:
     async def main() -> None:
         image = tmp_path / "image"
@@ -340,6 +341,7 @@ def test_a_replica_is_moved_away_from_a_full_directory(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_copy_of_what_was_cut_meanwhile_is_begun_anew(tmp_path: Path) -> None:
     """Other records came in its place, as many: the ends of both logs don't tell."""
 
@@ -440,6 +442,7 @@ def test_a_copy_of_another_topic_is_set_aside(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_replica_may_come_back_before_the_old_log_is_unlinked(tmp_path: Path) -> None:
     async def main() -> None:
         async with broker_at(tmp_path, settings={"log.segment.delete.delay.ms": "60000"}) as broker:

@@ -250,6 +250,7 @@ def test_a_stop_that_cannot_make_everything_durable_says_so(tmp_path: Path) -> N
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_others_have_their_turn_while_a_large_topic_is_deleted(tmp_path: Path) -> None:
     async def main() -> None:
         settings = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
@@ -278,6 +279,7 @@ def test_others_have_their_turn_while_a_large_topic_is_deleted(tmp_path: Path) -
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @on_broker(both=False)
 async def test_a_deletion_waits_for_who_still_renames_files(broker: RunningBroker) -> None:
     """They go by names, which a new log's files would have too."""

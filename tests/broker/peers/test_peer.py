@@ -289,6 +289,7 @@ async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     await reader.read()
 
 
+@pytest.mark.slow
 def test_silence() -> None:
     async def test() -> None:
         server = Server(stay_silent)

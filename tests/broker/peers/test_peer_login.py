@@ -143,6 +143,7 @@ def test_a_server_that_does_not_know_the_password() -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_a_login() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

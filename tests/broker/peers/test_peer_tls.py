@@ -52,6 +52,7 @@ async def fails(peer: Peer, match: str) -> None:
     peer.close()
 
 
+@pytest.mark.slow
 def test_records_pass_and_the_other_broker_sees_our_name(
     tmp_path: Path, certificates: Certificates
 ) -> None:
@@ -169,6 +170,7 @@ def test_who_does_not_speak_tls(tmp_path: Path, certificates: Certificates) -> N
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_a_handshake_has_a_deadline(certificates: Certificates) -> None:
     """Nothing is left of a broker that accepts and then says nothing."""
     settings = settings_of(certificates, certificates.broker)

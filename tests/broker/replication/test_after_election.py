@@ -1,5 +1,7 @@
 """A new leader that does not know yet what its predecessors have committed."""
 
+import pytest
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsPartition,
@@ -76,6 +78,7 @@ async def test_offsets_that_may_go_back_are_not_told(cluster: Cluster) -> None:
         assert found == (ErrorCode.NONE, 3), replica_id
 
 
+@pytest.mark.slow
 @on_cluster(3)
 async def test_they_are_told_once_they_can_not_go_back(cluster: Cluster) -> None:
     await elected(cluster)

@@ -87,6 +87,7 @@ def test_all_codecs(tmp_path: Path, codec: Codec) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @on_cluster(count=3, compression_type="zstd")
 async def test_followers_get_what_the_leader_has_recompressed(cluster: Cluster) -> None:
     """Small batches are recompressed at once, large ones on another thread."""
@@ -147,6 +148,7 @@ async def test_a_cut_is_safe_before_anything_follows_it(cluster: Cluster) -> Non
     assert safe == [1]
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_cut_is_safe_before_its_log_leads(cluster: Cluster) -> None:
     """The leader that it was cut for may go before that is so."""
@@ -332,6 +334,7 @@ async def test_the_leader_starts_within_a_batch(cluster: Cluster) -> None:
     assert follower.segments.first_offset == 0
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
@@ -355,6 +358,7 @@ async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> Non
     assert not cluster[1].partition().waiters
 
 
+@pytest.mark.slow
 @on_cluster(3)
 async def test_a_deletion_that_is_answered_survives_the_death_of_all(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
@@ -370,6 +374,7 @@ async def test_a_deletion_that_is_answered_survives_the_death_of_all(cluster: Cl
         assert parse_offsets(read(f"{data_dir.path}/{LOG_START}")) == {KEY: 2}
 
 
+@pytest.mark.slow
 @on_cluster(replica_high_watermark_checkpoint_interval_ms="20")
 async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
@@ -421,6 +426,7 @@ async def test_a_start_that_a_full_disk_keeps_untold_makes_no_haste(cluster: Clu
     deleting.cancel()
 
 
+@pytest.mark.slow
 @on_cluster(3)
 async def test_deleting_records_waits_no_longer_for_who_dies_meanwhile(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
@@ -489,6 +495,7 @@ async def test_a_topic_without_an_id_is_fetched_by_name(cluster: Cluster) -> Non
     await cluster.until_equal()
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_the_leader_is_not_known_yet(cluster: Cluster) -> None:
     """It is told of its role later, and where it is later still."""
@@ -504,6 +511,7 @@ async def test_the_leader_is_not_known_yet(cluster: Cluster) -> None:
     await cluster.until_equal()
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_many_partitions_in_one_session(cluster: Cluster) -> None:
     states = [state_of(1, 0, [1, 2], [1, 2], partition=number) for number in range(30)]
@@ -518,6 +526,7 @@ async def test_many_partitions_in_one_session(cluster: Cluster) -> None:
     await until(lambda: session.size == 20)
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_session_that_is_gone_is_opened_anew(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
@@ -571,6 +580,7 @@ async def test_much_at_once(cluster: Cluster) -> None:
     assert run.called
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_follower_leads_while_a_thread_writes(cluster: Cluster) -> None:
     """What was written for the follower is no part of what it has as a leader."""

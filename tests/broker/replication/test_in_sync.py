@@ -114,6 +114,7 @@ async def test_a_topic_without_an_id_is_asked_for_by_name(cluster: Cluster) -> N
     assert (version, request.topics[0].topic_name) == (1, TOPIC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, 4_321])
 def test_what_is_tried_again(tmp_path: object, code: int) -> None:
     @on_cluster()
@@ -127,6 +128,7 @@ def test_what_is_tried_again(tmp_path: object, code: int) -> None:
     test(tmp_path)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_request_that_is_refused_as_a_whole(cluster: Cluster) -> None:
     controller = cluster[1].controller
@@ -136,6 +138,7 @@ async def test_a_request_that_is_refused_as_a_whole(cluster: Cluster) -> None:
     assert len(controller.asked) == 3
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_replica_that_may_not_join_yet(cluster: Cluster) -> None:
     """It is proposed again with its next fetch."""
@@ -177,6 +180,7 @@ async def test_one_request_at_a_time_with_all_that_waits(cluster: Cluster) -> No
     assert len(controller.asked) <= 3
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_late_answer_about_a_topic_that_was_made_anew(cluster: Cluster) -> None:
     """It is to be asked again, but is gone; the new one still wants its own set."""

@@ -109,6 +109,7 @@ async def test_without_a_selector_followers_are_not_hurried(cluster: Cluster) ->
     assert await seconds_until_read(cluster) > 0.1
 
 
+@pytest.mark.slow
 @on_cluster(3)
 async def test_a_follower_shows_no_more_than_it_knows_to_be_committed(cluster: Cluster) -> None:
     await cluster.take(FIRST)
@@ -166,6 +167,7 @@ async def test_who_waits_at_a_follower_hears_of_a_new_leader(cluster: Cluster) -
     assert (found.error_code, found.high_watermark) == (ErrorCode.NONE, 2)
 
 
+@pytest.mark.slow
 @on_cluster(3)
 async def test_who_waits_at_a_leader_stays_when_it_follows_if_it_can(cluster: Cluster) -> None:
     await cluster.take(FIRST)

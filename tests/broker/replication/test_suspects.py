@@ -59,6 +59,7 @@ def counted(broker: Replicating) -> tuple[int, int]:
 ALONE = {"leader": 1, "leader_epoch": 3, "isr": [1], "replicas": [1, 2], "is_new": False}
 
 
+@pytest.mark.slow
 @on_cluster(odradek_unclean_last_replica=WAIT)
 async def test_the_last_one_waits_as_often_as_it_is_told(cluster: Cluster) -> None:
     broker = await suspect(cluster)
@@ -83,6 +84,7 @@ async def test_the_last_one_waits_as_often_as_it_is_told(cluster: Cluster) -> No
     await until(lambda: not noted())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "changed", "overrides"),
     [

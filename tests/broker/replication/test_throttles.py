@@ -4,6 +4,8 @@ One batch of a throttled partition is as much as may be copied in ten seconds; s
 after eleven, so that each leap of the clock lets one more through.
 """
 
+import pytest
+
 from odradek.broker.core.partition_state import TopicPartition
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
@@ -67,6 +69,7 @@ async def while_fetched(cluster: Cluster, key: TopicPartition = OTHER) -> None:
         await until_there_are(cluster, cluster[1].partition(key).log.log_end_offset, key)
 
 
+@pytest.mark.slow
 @on_cluster(replica_fetch_max_bytes=str(BATCH_BYTES))
 async def test_a_leader_holds_back_what_is_not_in_sync(cluster: Cluster) -> None:
     throttle(cluster, LEADERS, "0:1")
@@ -84,6 +87,7 @@ async def test_a_leader_holds_back_what_is_not_in_sync(cluster: Cluster) -> None
     await cluster.until_equal()
 
 
+@pytest.mark.slow
 @on_cluster(replica_fetch_max_bytes=str(BATCH_BYTES))
 async def test_a_follower_leaves_out_what_is_not_in_sync(cluster: Cluster) -> None:
     throttle(cluster, FOLLOWERS, "0:2")

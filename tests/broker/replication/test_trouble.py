@@ -44,6 +44,7 @@ def offline_on(replicating: Replicating) -> list[TopicPartition]:
     return [*replicating.replicas.statuses.where(Presence.OFFLINE)]
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_broken_disk_takes_only_its_directory_along(cluster: Cluster) -> None:
     await cluster.take(*BOTH)
@@ -82,6 +83,7 @@ async def test_a_directory_fails_while_a_replica_is_made_in_it(cluster: Cluster)
     assert list(replica.replicas.partitions) == [KEY]
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_a_full_disk_is_waited_for(cluster: Cluster) -> None:
     await cluster.take(*BOTH)
@@ -95,6 +97,7 @@ async def test_a_full_disk_is_waited_for(cluster: Cluster) -> None:
     await cluster.until_equal(OTHER)
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_nobody_leads_without_room_to_note_his_epoch(cluster: Cluster) -> None:
     """It would know of no followers, and acknowledge what it alone has."""
@@ -218,6 +221,7 @@ async def test_a_swap_of_segments_is_waited_for(cluster: Cluster) -> None:
     await until(lambda: log.log_end_offset == 0)
 
 
+@pytest.mark.slow
 @on_cluster()
 async def test_the_leader_hangs_up(cluster: Cluster) -> None:
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))

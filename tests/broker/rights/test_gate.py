@@ -216,6 +216,7 @@ async def test_pages_of_topics(broker: RunningBroker) -> None:
     assert nothing.topics == []
 
 
+@pytest.mark.slow
 @on_broker(AUTHORIZER, both=False)
 async def test_groups_of_the_consumer_protocol(broker: RunningBroker) -> None:
     admin, alice = await with_topic(broker)

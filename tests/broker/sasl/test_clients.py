@@ -97,6 +97,7 @@ def test_a_server_that_does_not_know_the_user(answer: bytes, reason: str) -> Non
     refuses(after_proof(), answer, reason)
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=3))
 def test_nobody_is_believed_by_accident(answers: list[bytes]) -> None:
     client = pencil()

@@ -28,6 +28,7 @@ def test_the_stored_text() -> None:
     assert encode_credential(GOOD) == STORED
 
 
+@pytest.mark.slow
 @given(st.binary(), st.binary(min_size=64, max_size=64), st.integers(1, 1 << 31))
 def test_what_is_encoded_is_decoded(salt: bytes, key: bytes, iterations: int) -> None:
     known = Credential(salt, key, key[::-1], iterations)

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 
+import pytest
+
 from odradek.broker.sasl.known_users import KnownUsers, Shape, random_text
 from odradek.broker.sasl.scram import SHA_256, SHA_512, Credential
 
@@ -54,6 +56,7 @@ def test_each_shape_is_as_frequent_as_among_the_users() -> None:
         assert abs(found[shape] - 10 * count) < 60, shape
 
 
+@pytest.mark.slow
 def test_it_stays_when_users_come_and_go_and_otherwise_looks_like_a_new_password() -> None:
     users = users_with({Shape(4096, 0): 50, Shape(8192, 0): 50})
     before = fakes_of(users)

@@ -199,6 +199,7 @@ def test_no_tokens_made_of_good_ones_log_in(
     assert login.session is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_no_random_bytes_log_in(mechanism: str) -> None:
     """5,000 tokens each: random ones, and the good first one with some bytes changed."""

@@ -94,6 +94,7 @@ EXTENSIONS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.builds(ClientFirst, WORDS, st.just("") | WORDS, EXTENSIONS))
 def test_what_a_client_sends_is_what_a_server_reads(first: ClientFirst) -> None:

@@ -81,6 +81,7 @@ def test_a_credential_shows_nothing_when_it_is_printed() -> None:
     assert "SECRET" not in repr(known)
 
 
+@pytest.mark.slow
 @given(NAMES, NAMES, st.booleans())
 def test_names_survive_their_quoting(name: str, authzid: str, has_authzid: bool) -> None:
     quoted = authzid.replace("=", "=3D").replace(",", "=2C")

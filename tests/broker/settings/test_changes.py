@@ -86,6 +86,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.dictionaries(NAMES, st.sampled_from(["1", "a", "a,b,c"])), CHANGES)
 def test_a_change_leaves_what_it_does_not_name(

@@ -130,6 +130,7 @@ def test_every_number_reads_back(value: float) -> None:
     assert DOUBLE.parse(text) == value
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for kind in (BOOLEAN, INT, SHORT, LONG, DOUBLE, LIST, STRING):

@@ -97,6 +97,7 @@ def test_a_field_that_is_wrong_is_refused(name: str, value: str) -> None:
             ENCODER.decode(",".join([*fields, f"{name}:{value}"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_a_text_that_was_changed_is_refused_or_read(data: st.DataObject) -> None:

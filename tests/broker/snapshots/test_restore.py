@@ -211,6 +211,7 @@ async def test_late_requests_never_arrive(broker: RunningBroker) -> None:
     assert await topics_of(await broker.client()) == {"seed"}
 
 
+@pytest.mark.slow
 @on_broker(QUICK, both=False)
 async def test_many_things_in_any_order(broker: RunningBroker) -> None:
     chance = random.Random(SEED)

@@ -127,6 +127,7 @@ def test_what_is_no_name_is_refused(bad: bytes) -> None:
         name_text(bad)
 
 
+@pytest.mark.slow
 @given(
     cuts=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 8), st.binary(max_size=8))),
     name=st.sampled_from([name for name, _ in NAMES]),
@@ -141,6 +142,7 @@ def test_whatever_a_certificate_has_is_a_name_or_refused(
         assert isinstance(subject_of(mutated), str)
 
 
+@pytest.mark.slow
 @given(st.binary())
 def test_any_bytes_are_a_name_or_refused(data: bytes) -> None:
     with suppress(BadDer):

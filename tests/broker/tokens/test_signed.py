@@ -176,6 +176,7 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(["kty", "kid", "alg", "use", "key_ops", "n", "e", "crv", "x", "y"])
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.dictionaries(FIELDS, JSON | st.sampled_from(["RSA", "EC", "P-256", "AQAB", "ES256"])))
 def test_any_key_can_be_read_or_not(entry: dict[str, Any]) -> None:

@@ -143,6 +143,7 @@ JSON = st.recursive(
 CLAIMS = st.dictionaries(st.sampled_from(["sub", "iat", "exp", "scope"]), JSON)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.one_of(CLAIMS, JSON), st.one_of(st.just({"alg": "none"}), JSON))
 def test_any_content_is_valid_or_invalid(claims: object, header: object) -> None:

@@ -67,6 +67,7 @@ def test_every_prefix_is_refused(codec: Codec) -> None:
             decompress(codec, packed[:size_bytes], MIB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", COMPRESSING)
 @given(data=st.data())
 def test_flipped_bytes_raise_nothing_else(codec: Codec, data: st.DataObject) -> None:
@@ -240,6 +241,7 @@ def test_levels_reach_the_library(codec: Codec, level: int) -> None:
     assert len(compress(codec, data, 9)) != len(compress(codec, data, 1))
 
 
+@pytest.mark.slow
 def test_lz4_has_the_levels_of_kafka() -> None:
     data = b"".join(str(number * number).encode() for number in range(20_000))
     sizes_bytes = {level: len(compress(Codec.LZ4, data, level)) for level in range(1, 18)}

@@ -41,6 +41,7 @@ def records_in(batch: bytearray) -> list[Record]:
     return list(iter_records(batch, header, size_bytes_max=SIZE_BYTES_MAX))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_pair_of_codecs_keeps_records_and_header(codec: Codec) -> None:
     @settings(max_examples=40, deadline=None)

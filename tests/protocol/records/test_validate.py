@@ -124,6 +124,7 @@ def test_the_last_offset_must_fit_the_count(last_offset_delta: int) -> None:
     assert caught.value.errors == []
 
 
+@pytest.mark.slow
 def test_a_batch_may_have_more_records_than_two_bytes_count() -> None:
     body = b"".join(record(offset=index, timestamp=index) for index in range(16_500))
     assert validate(with_body(body, count=16_500)) == (0, 16_499, 16_499, len(body))

@@ -16,6 +16,7 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.slow
 @given(INT32)
 def test_a_varint_comes_back(value: int) -> None:
     out = bytearray(b"x")
@@ -42,6 +43,7 @@ def test_the_bytes_are_kafkas(value: int, encoded: str) -> None:
     assert out.hex() == encoded
 
 
+@pytest.mark.slow
 @given(INT64, st.data())
 def test_every_prefix_is_truncated(value: int, data: st.DataObject) -> None:
     out = bytearray()

@@ -61,6 +61,7 @@ def test_every_walk_sees_what_is_there(
     assert found == scan.valueless
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.data())
 def test_damaged_records_are_refused_or_read(

@@ -166,6 +166,7 @@ class FailingSync(UnsyncedFileSystem):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # delayed allocation
 
 
+@pytest.mark.slow
 def test_a_failed_fsync_is_not_tried_again(tmp_path: Path) -> None:
     files = FailingSync()
     log = new_log(tmp_path, files=files)

@@ -114,6 +114,7 @@ AGAIN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_file_is_encoded_as_it_was(golden: Path) -> None:
     seen = set()
     for path in sorted(golden.rglob("*")):

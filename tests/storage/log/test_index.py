@@ -67,6 +67,7 @@ def test_what_is_pending_stays_bounded(tmp_path: Path) -> None:
     assert (tmp_path / "i.index").stat().st_size == 16000
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     count=st.integers(0, 2100),

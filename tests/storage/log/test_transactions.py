@@ -131,6 +131,7 @@ class World:
         self.stable = stable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nearby_bytes", [producer_rebuild.NEARBY_BYTES, (150, 300)])
 def test_random_transactions(tmp_path: Path, nearby_bytes: tuple[int, ...]) -> None:
     with mock.patch.object(producer_rebuild, "NEARBY_BYTES", nearby_bytes):

@@ -108,6 +108,7 @@ def test_a_torn_batch_that_was_committed_is_set_aside(
     assert again.loaded.set_aside_bytes == (len(tail) if is_kept else 0)
 
 
+@pytest.mark.slow
 def test_zeroes_and_garbage_after_the_last_batch_are_cut(tmp_path: Path) -> None:
     log = killed(tmp_path)
     path = active_path(log)
@@ -233,6 +234,7 @@ def corruptions(data: bytes, chance: random.Random) -> bytes:
     return b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "checkpoint", "metadata"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_damaged_side_files_change_no_answer(tmp_path: Path, suffix: str, clean: bool) -> None:

@@ -135,6 +135,7 @@ def naive_count(case: Case) -> int:
     return len(case.segments) - len(left)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_decision_is_that_of_a_naive_rule(case: Case) -> None:
     assert case.count() == naive_count(case)

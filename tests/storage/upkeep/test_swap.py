@@ -272,6 +272,7 @@ def crash_at(
         shutil.rmtree(directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", [kept, lost, mangled])
 def test_a_crash_leaves_the_old_or_the_new(tmp_path: Path, fate: Fate) -> None:
     (tmp_path / "life").mkdir()

@@ -1,5 +1,6 @@
 """Deadlines that are moved far more often than met."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_as_a_plain_map_would_do(steps: list[tuple[str, int, int]]) -> None:
     deadlines: Deadlines[int] = Deadlines()

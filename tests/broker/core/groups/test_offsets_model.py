@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -260,6 +261,7 @@ def place(record: GroupRecord) -> tuple[str, str, int]:
     return key.group, key.topic, key.partition
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(steps)
 def test_what_is_committed_is_what_the_log_says(steps: list[tuple[Any, ...]]) -> None:
