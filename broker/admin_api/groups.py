@@ -47,9 +47,7 @@ GROUP: Final = schemas.members(
     **LISTED, members=schemas.array(MEMBER), offsets=schemas.array(OFFSET)
 )
 COORDINATOR: Final = schemas.members(coordinator=schemas.INTEGER)
-COORDINATOR_FIELDS: Final = (
-    Field("of", one_of("group", "transaction"), "What the id in the path is.", "group"),
-)
+OF: Final = Field("of", one_of("group", "transaction"), "What the id in the path is.", "group")
 
 
 async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -71,15 +69,17 @@ async def show_coordinator(
     controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]
 ) -> Json:
     """Tell which broker coordinates a group, or a transactional id."""
-    node = any_node(controls)
-    topic: InternalTopic = node.groups.topic
-    if fields["of"] == "transaction":
-        topic = node.transactions.topic
+    topic = coordinator_topic(any_node(controls), fields["of"])
     try:
         broker = await topic.coordinator_of(path["id"])
     except Refused as refused:
         raise Problem(409, str(refused)) from refused
     return {"coordinator": broker.broker_id}
+
+
+def coordinator_topic(node: Node, of: str) -> InternalTopic:
+    """The topic whose leaders coordinate groups, or transactional ids."""
+    return node.transactions.topic if of == "transaction" else node.groups.topic
 
 
 async def _listed(controls: Controls) -> Any:

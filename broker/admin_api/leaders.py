@@ -1,5 +1,8 @@
 """Moving leadership: of one partition to a chosen broker, or of all to other ones.
 
+The broker that leads a partition of an internal topic is the coordinator of groups or of
+transactional ids, so a coordinator moves in the same way.
+
 As an administrator would do it with Kafka's tools: the chosen broker becomes the first replica of
 the partition, which is its preferred leader, and then the preferred leader is elected. The replicas
 stay the same, only their order changes.
@@ -8,7 +11,7 @@ stay the same, only their order changes.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.primitives import INT32_MAX
 
 from ..core.elections import ElectionType
@@ -28,6 +31,7 @@ from .asking import (
 )
 from .controls import Controls
 from .fields import TEXT, Field, Json, nullable, whole
+from .groups import OF, coordinator_topic
 from .problems import Problem
 
 REASSIGN_VERSION: Final = 0
@@ -36,14 +40,14 @@ LEADER: Final = schemas.members(
     topic=schemas.STRING, partition=schemas.INTEGER, leader=schemas.INTEGER
 )
 LEADERS: Final = schemas.members(leaders=schemas.array(LEADER))
-MOVE: Final = (
-    Field(
-        "to",
-        nullable(whole(0, INT32_MAX)),
-        "The broker that is to lead, one in sync; default: the next one in sync.",
-        None,
-    ),
+TO: Final = Field(
+    "to",
+    nullable(whole(0, INT32_MAX)),
+    "The broker that is to lead, one in sync; default: the next one in sync.",
+    None,
 )
+MOVE: Final = (TO,)
+MOVE_COORDINATOR: Final = (TO, OF)
 SHUFFLE: Final = (
     Field("topic", nullable(TEXT), "Only of this topic; default: of all but internal ones.", None),
 )
@@ -52,8 +56,29 @@ SHUFFLE: Final = (
 async def move(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Make another broker the leader of a partition; return once all brokers know it."""
     state = state_of(controls, path["topic"], partition_in(path))
+    leader = await _move(controls, state, fields["to"])
+    return {"topic": state.topic, "partition": state.partition, "leader": leader}
+
+
+async def move_coordinator(
+    controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]
+) -> Json:
+    """Make another broker the coordinator of a group or of a transactional id.
+
+    It becomes the leader of the partition that has the group, and all other groups in it move, too.
+    """
+    topic = coordinator_topic(any_node(controls), fields["of"])
+    try:
+        partition = await topic.find_partition(path["id"])
+    except Refused as refused:
+        raise Problem(409, str(refused)) from refused
+    state = state_of(controls, topic.name, partition)
+    return {"coordinator": await _move(controls, state, fields["to"])}
+
+
+async def _move(controls: Controls, state: PartitionState, to: int | None) -> int:
+    """Make `to`, or the next broker in sync, the leader; return it.  Raises: Problem."""
     others = [replica for replica in state.isr if replica != state.leader]
-    to = fields["to"]
     if to is None and not others:
         raise Problem(409, f"{_name(state)} has no other broker in sync than {state.leader}")
     to = others[0] if to is None else to
@@ -61,7 +86,7 @@ async def move(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
         listed = ", ".join(map(str, state.isr))
         raise Problem(409, f"broker {to} is not in sync with {_name(state)}: those are {listed}")
     await _lead(controls, {state.key: state}, {state.key: to})
-    return {"topic": state.topic, "partition": state.partition, "leader": to}
+    return to
 
 
 async def shuffle(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

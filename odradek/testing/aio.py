@@ -172,6 +172,7 @@ class AsyncBroker(Wrapper):
     move_leader = Awaited(Broker.move_leader)
     shuffle_leaders = Awaited(Broker.shuffle_leaders)
     coordinator = Awaited(Broker.coordinator)
+    move_coordinator = Awaited(Broker.move_coordinator)
     snapshot = Awaited(Broker.snapshot)
     restore = Awaited(Broker.restore)
     fork = Awaited(Broker.fork)

@@ -174,3 +174,18 @@ class Records:
     def coordinator(self, name: str, *, of: Literal["group", "transaction"] = "group") -> int:
         """The broker that coordinates a group, or a transactional id.  Raises: AdminError."""
         return int(self._admins.first.get("coordinators", name, of=of)["coordinator"])
+
+    def move_coordinator(
+        self,
+        name: str,
+        *,
+        to: int | None = None,
+        of: Literal["group", "transaction"] = "group",
+    ) -> int:
+        """Make another broker the coordinator of a group, or of a transactional id; return its id.
+
+        The broker must be in sync with the partition of the internal topic. All other groups, or
+        ids, of that partition move with it.  Raises: AdminError.
+        """
+        answer = self._admins.first.post("coordinators", name, "move", to=to, of=of)
+        return int(answer["coordinator"])

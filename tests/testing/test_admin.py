@@ -150,6 +150,37 @@ def test_leaders_are_moved(three: Broker) -> None:
     assert len(shuffled) == 3
 
 
+def test_a_group_goes_on_with_another_coordinator(three: Broker) -> None:
+    three.topics.create("followed", partitions=2)
+    config = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**three.client_config("confluent"), **config})
+    consumer.subscribe(["followed"])
+    for number, partition in enumerate((0, 1)):
+        before = three.coordinator("g")
+        three.produce("followed", f"{number}", partition=partition)
+        (message,) = consumer.consume(1, timeout=30)
+        assert message.value() == b"%d" % number
+        assert three.move_coordinator("g") != before
+        consumer.commit(asynchronous=False)
+        assert three.groups["g"].offsets["followed", partition] == message.offset() + 1
+    assert three.move_coordinator("g", to=before) == three.coordinator("g") == before
+    assert len(three.groups["g"].members) == 1
+    consumer.close()
+
+
+def test_a_coordinator_of_transactions_is_moved(three: Broker) -> None:
+    three.topics.create("transacted")
+    config = {"transactional.id": "tx"}
+    producer = Producer({**three.client_config("confluent"), **config})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("transacted", "v")
+    before = three.coordinator("tx", of="transaction")
+    assert three.move_coordinator("tx", of="transaction") != before
+    producer.commit_transaction(30)
+    assert len(three.records("transacted", isolation="read_committed")) == 1
+
+
 def test_what_is_led_elsewhere_is_read_and_written(three: Broker) -> None:
     topic = three.topics.create("spread", partitions=3, replication_factor=1)
     assert {each.leader for each in topic.partitions} == {0, 1, 2}

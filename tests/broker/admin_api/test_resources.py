@@ -115,6 +115,11 @@ async def test_leaders_are_moved(tmp_path: Path) -> None:
         sentence = refused(await post(server, "topics/alone/partitions/0/move_leader"), 409)
         assert "has no other broker in sync" in sentence
         await post(server, "shuffle_leaders", topic="alone")
+        moved = await post(server, "coordinators/g/move", to=1)
+        assert moved.content == (await get(server, "coordinators/g")).content == {"coordinator": 1}
+        sentence = refused(await post(server, "coordinators/g/move", to=7), 409)
+        assert "broker 7 is not in sync with __consumer_offsets-0: those are" in sentence
+        assert "group" in refused(await post(server, "coordinators/g/move", of="topic"), 400)
 
 
 @asynchronous
