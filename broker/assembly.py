@@ -6,6 +6,7 @@ whole `Node`. They get a function for that, and call it only once the node exist
 """
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.protocol.schema import Message
@@ -72,7 +73,9 @@ def assemble(
     def call_node(request: Message, version: int) -> Message | Awaitable[Message]:
         return call_self(node, request, version)
 
-    peers = Peers(config, metadata, securities, pause)
+    network = local.runtime.network
+    link_to = None if network is None else partial(network.link, broker_id)
+    peers = Peers(config, metadata, securities, pause, link_to)
     client = ControllerClient(
         peers,
         metadata,
@@ -80,7 +83,7 @@ def assemble(
         ask_self=ask_node,
         timeout_ms=config.request_timeout_ms,
     )
-    links = BrokerLinks(broker_id, config, ask_node, securities, pause)
+    links = BrokerLinks(broker_id, config, ask_node, securities, pause, link_to)
     controller = ClusterController(session, broker_id, config, local.runtime, links, tasks)
     topics = Topics(local, controller, session)
     dynamic_configs = DynamicConfigs(local, controller, session)

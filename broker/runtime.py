@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .faults.interceptor import Interceptor
     from .jobs import Jobs
+    from .network.network import Network
 
 OFFLOAD_THREADS_MAX = 4
 WRITE_THREADS_MAX = 4
@@ -165,6 +166,8 @@ class Runtime:
     None: the system has no such id."""
     interceptor: "Interceptor | None" = None
     """What makes requests fail, and keeps a journal of them, in a test.  None: nothing does."""
+    network: "Network | None" = None
+    """What cuts links between brokers, and slows them down, in a test.  None: nothing does."""
 
     syncs: bool = True
     """Whether files are synced; false only if a power failure may destroy them."""

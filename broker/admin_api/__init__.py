@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def prepare_admin(config: "Config", runtime: "Runtime") -> None:
-    """Before brokers are made, give them what the admin API can change: a clock that it moves."""
+    """Before brokers are made, give them what the admin API can change: clock and network."""
     if config.odradek_admin_listener:
         from ..movable_clock import MovableClock
+        from ..network.network import Network
 
         runtime.clock = MovableClock(runtime.clock)
+        runtime.network = Network()
 
 
 @asynccontextmanager
@@ -48,3 +50,4 @@ async def serve_admin(
         yield str(server.address)
     finally:
         await server.close()
+        controls.network.heal()  # before the brokers stop, which takes long if it is split

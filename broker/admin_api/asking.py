@@ -131,13 +131,17 @@ def topic_of(controls: Controls, name: str) -> TopicInfo:
 
 
 async def wait_for_all(controls: Controls, done: Callable[[Node], bool], what: str) -> None:
-    """Return once `done` is true of the metadata of every broker here that runs and reads.
+    """Return once `done` is true of the metadata of every broker here that hears of it: it runs,
+    reads, and is reached by the controller.
 
     Raises: Problem.
     """
     try:
         async with asyncio.timeout(TIMEOUT_S):
+            teller = any_node(controls)
             for node in _awake(controls):
+                if node is not teller and controls.is_cut(teller.broker_id, node.broker_id):
+                    continue
                 await node.metadata.wait_until(lambda node=node: done(node))  # type: ignore[misc]
     except TimeoutError:
         raise Problem(504, f"{what} did not happen within {TIMEOUT_S:g} s") from None

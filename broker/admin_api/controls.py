@@ -12,6 +12,7 @@ from ..server import Broker
 if TYPE_CHECKING:
     from ..faults.interceptor import Interceptor
     from ..local_cluster import LocalCluster
+    from ..network.network import Network
     from ..runtime import Runtime
     from ..snapshots.snapshots import Snapshots
 
@@ -32,6 +33,28 @@ class Controls:
         """The brokers' clock."""
         assert isinstance(self.runtime.clock, MovableClock)
         return self.runtime.clock
+
+    @property
+    def network(self) -> "Network":
+        """The links between the brokers."""
+        assert self.runtime.network is not None
+        return self.runtime.network
+
+    @property
+    def has_good_network(self) -> bool:
+        """Whether no link is cut or slow."""
+        network = self.runtime.network
+        return network is None or network.is_good
+
+    def is_cut(self, broker_id: int, other: int) -> bool:
+        """Whether a test has cut the link between two brokers."""
+        network = self.runtime.network
+        return network is not None and network.is_cut(broker_id, other)
+
+    @property
+    def uses_zookeeper(self) -> bool:
+        """Whether there may be other brokers, in other processes."""
+        return isinstance(self.running, Broker) and bool(self.running.config.zookeeper_connect)
 
     @property
     def cluster(self) -> "LocalCluster | None":

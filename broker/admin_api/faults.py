@@ -10,7 +10,7 @@ from ..faults.rule import BadRule, make_rule
 from .controls import Controls
 from .fields import (
     BOOLEAN,
-    DURATION,
+    DELAY,
     TEXT,
     Field,
     Json,
@@ -24,7 +24,6 @@ from .problems import Problem, not_found
 from .schemas import ANYTHING, INTEGER, NULL, STRING, array, mapping, members
 from .schemas import either as any_of
 
-DELAY_S_MAX: Final = 3600
 THROTTLE_MS_MAX: Final = 3_600_000
 FIELDS_MAX: Final = 50
 
@@ -35,15 +34,7 @@ def _object(value: Json) -> dict[str, Any]:
     return value
 
 
-def _delay(value: Json) -> float:
-    seconds: float = DURATION.parse(value)
-    if seconds > DELAY_S_MAX:
-        raise ValueError(f"{value!r} is more than an hour")
-    return seconds
-
-
 OBJECT: Final = Kind("an object", {"type": "object", "maxProperties": FIELDS_MAX}, _object)
-DELAY: Final = Kind("a duration of at most an hour", DURATION.schema, _delay)
 NAME_OR_NUMBER: Final = either(whole(-1, INT32_MAX), TEXT)
 COUNT: Final = nullable(whole(1, INT32_MAX))
 

@@ -20,6 +20,7 @@ Json = Any
 Schema = Mapping[str, Any]
 
 QUERY_FIELDS_MAX: Final = 100
+DELAY_S_MAX: Final = 3600
 _REQUIRED: Final = object()
 
 
@@ -60,6 +61,16 @@ DURATION: Final = Kind(
     seconds_of,
 )
 """The value is in seconds.  A query has it as `5`, `1.5` or `250ms`."""
+
+
+def _delay(value: Json) -> float:
+    seconds: float = DURATION.parse(value)
+    if seconds > DELAY_S_MAX:
+        raise ValueError(f"{value!r} is more than an hour")
+    return seconds
+
+
+DELAY: Final = Kind("a duration of at most an hour", DURATION.schema, _delay)
 
 
 def whole(at_least: int, at_most: int) -> Kind:

@@ -1,13 +1,13 @@
 """Snapshots: the state of all brokers of this process, and the way back to it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from odradek.storage.errors import StorageError
 
 from ..snapshots.image import CannotUndo
 from ..snapshots.snapshots import Snapshot, SnapshotRefused, Snapshots
-from . import entrance, faults, journal
+from . import entrance, faults, journal, network
 from .controls import Controls
 from .fields import BOOLEAN, Field, Json, nullable
 from .problems import Problem, not_found
@@ -20,9 +20,11 @@ PORTS = Field(
 FORGETS_REQUESTS = Field(
     "forgets_requests",
     BOOLEAN,
-    "End rules for faults, empty the journal, let time pass; 409 if the clock is ahead.",
+    "End rules for faults, heal the network, empty the journal, let time pass; 409 if the clock "
+    "is ahead.",
     False,
 )
+_NETWORK: Final = "the network is cut or slow"
 RESTORED = members(dropped_topics=array(STRING), rewound_partitions=INTEGER)
 
 
@@ -32,6 +34,8 @@ async def take(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
     `directory` has the files, for brokers that are started on a copy of it.
     """
     async with controls.changing_brokers:
+        if not controls.has_good_network:
+            raise Problem(409, f"no snapshot: {_NETWORK}: heal it first")
         try:
             snapshot = await _snapshots(controls).take()
         except (SnapshotRefused, StorageError, OSError) as error:
@@ -49,6 +53,10 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
         await entrance.open_another(controls, path, fields)
     async with controls.changing_brokers:
         try:
+            if fields["forgets_requests"]:
+                network.heal(controls, path, fields)
+            elif not controls.has_good_network:
+                raise CannotUndo(_NETWORK)
             if fields["forgets_requests"] and controls.clock.ahead_ms > 0:
                 raise CannotUndo("the clock is ahead")  # a start begins with the machine's time
             undo = await _snapshots(controls).restore(snapshot.id)

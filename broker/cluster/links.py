@@ -7,6 +7,7 @@ from ..coordination.interface import CoordinationError
 from ..core.controller.context import LiveBroker
 from ..net.call import CloseConnection
 from ..pause import Pause
+from ..peers.addresses import LinkTo
 from ..peers.own import AskSelf
 from ..peers.peer import Peer, PeerFailed, Setup
 from ..peers.security import Securities
@@ -58,13 +59,16 @@ class BrokerLinks:
         ask_self: AskSelf,
         securities: Securities,
         pause: Pause | None = None,
+        link_to: LinkTo | None = None,
     ) -> None:
-        """`pause`: while it is on, nothing is sent to other brokers."""
+        """`pause`: while it is on, nothing is sent to other brokers.  `link_to`: in tests, the
+        links by which they are reached."""
         self._broker_id = broker_id
         self._config = config
         self._securities = securities
         self._ask_self = ask_self
         self._pause = pause
+        self._link_to = link_to
 
     def __call__(self, broker: LiveBroker) -> ControlLink:
         """Create the link to a broker."""
@@ -89,5 +93,6 @@ class BrokerLinks:
                     ),
                     security=security,
                     pause=self._pause,
+                    link=None if self._link_to is None else self._link_to(broker.broker_id),
                 )
         return UnreachableLink(f"it has no listener {listener_name}")

@@ -1,6 +1,7 @@
 """The addresses of other brokers, and the setup of connections to them."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..config import Config
 from ..coordination.broker_registration import SECURITY_PROTOCOLS
@@ -10,10 +11,17 @@ from .peer import Peer, PeerFailed, Setup
 from .security import Securities, Security
 from .versions import BY_PROTOCOL_VERSION
 
+if TYPE_CHECKING:
+    from ..network.network import Link
+
+LinkTo = Callable[[int], "Link"]
+"""The link from this broker to the one with this id."""
+
 
 class PeerAddress(NamedTuple):
     """Where another broker listens for brokers, and how to connect."""
 
+    broker_id: int
     host: str
     port: int
     security: Security
@@ -28,11 +36,14 @@ class Peers:
         metadata: MetadataCache,
         securities: Securities,
         pause: Pause | None = None,
+        link_to: LinkTo | None = None,
     ) -> None:
-        """`pause`: while it is on, nothing is sent to other brokers."""
+        """`pause`: while it is on, nothing is sent to other brokers.  `link_to`: in tests, the
+        links by which they are reached."""
         self._metadata = metadata
         self._securities = securities
         self._pause = pause
+        self._link_to = link_to
         self._listeners = config.broker_listeners
         self.versions = BY_PROTOCOL_VERSION[config.inter_broker_protocol_version]
         self._setup = Setup(
@@ -61,6 +72,7 @@ class Peers:
             security=address.security,
             negotiates=negotiates,
             pause=self._pause,
+            link=None if self._link_to is None else self._link_to(address.broker_id),
         )
 
     def _address(self, broker_id: int, listener_name: str) -> PeerAddress:
@@ -74,7 +86,7 @@ class Peers:
         why_not = security.why_not(listener_name, _protocol(address.security_protocol))
         if why_not is not None:
             raise PeerFailed(f"broker {broker_id} can't be spoken with: {why_not}")
-        return PeerAddress(address.host, address.port, security)
+        return PeerAddress(broker_id, address.host, address.port, security)
 
 
 def _protocol(number: int) -> str:

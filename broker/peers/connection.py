@@ -82,7 +82,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._deadline_s = loop.time() + timeout_s
         if self._watch is None or self._watch.when() > self._deadline_s:
             self._look_at(self._deadline_s)
-        self._transport.write(request)
+        self._send(self._transport, request)
         try:
             return await waiting
         except BaseException as error:
@@ -92,6 +92,10 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise
         finally:
             self._waiting = None
+
+    def _send(self, transport: asyncio.Transport, request: Writer) -> None:
+        """Send a frame."""
+        transport.write(request)
 
     def fail(self, reason: str) -> None:
         """Disconnect; the waiting caller gets PeerFailed, and its request is no longer delivered.

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import sys
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from .connection import PeerFailed as PeerFailed
 from .security import Security
 
 if TYPE_CHECKING:
+    from ..network.network import Link
     from ..sasl.client import Credentials
     from .negotiation import Negotiated
 
@@ -54,11 +56,13 @@ class Peer:
         negotiates: bool = False,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         pause: Pause | None = None,
+        link: "Link | None" = None,
     ) -> None:
         """`timeout_ms` is for one request, including connecting.
 
         `security`: None is PLAINTEXT.  ApiVersions is sent only if it `negotiates`; otherwise the
-        versions are known (`versions`).  While `pause` is on, nothing is sent.
+        versions are known (`versions`).  While `pause` is on, nothing is sent.  `link`: in
+        tests, what lies between.
         """
         self.host = host
         self.port = port
@@ -69,6 +73,7 @@ class Peer:
         self._negotiates = negotiates
         self._response_bytes_max = response_bytes_max
         self._pause = pause or Pause()
+        self._link = link
         self._turn = asyncio.Lock()
         self._correlation_ids = itertools.count()
         self._connection: PeerConnection | None = None
@@ -171,10 +176,12 @@ class Peer:
         self._next_try_s = loop.time() + setup.backoff_ms / 1000
         timeout_ms = min(setup.timeout_ms << min(self._failures, 20), setup.timeout_max_ms)
         self._failures += 1
-        made = PeerConnection(self._response_bytes_max, lambda: self._forget(made))
+        made = self._new_connection(lambda: self._forget(made))
         self._negotiated = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
+                if self._link is not None:
+                    await self._link.cross()
                 await loop.create_connection(
                     lambda: made, self.host, self.port, ssl=self._security.context
                 )
@@ -187,6 +194,13 @@ class Peer:
         self._failures = 0
         self._connection = made
         return made
+
+    def _new_connection(self, on_end: Callable[[], None]) -> PeerConnection:
+        if self._link is None:
+            return PeerConnection(self._response_bytes_max, on_end)
+        from .distant import DistantConnection  # only tests need it
+
+        return DistantConnection(self._response_bytes_max, on_end, self._link)
 
     def _forget(self, ended: PeerConnection) -> None:
         if self._connection is ended:

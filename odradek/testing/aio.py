@@ -14,6 +14,7 @@ from .clock import Clock
 from .faults import Fault, Faults, Rule
 from .groups import Group, Groups, Member, TopicPartition
 from .journal import Journal
+from .network import Network
 from .topics import Topics
 
 P = ParamSpec("P")
@@ -155,6 +156,20 @@ class AsyncClock(Wrapper):
         return asyncio.to_thread(lambda: Clock.now.__get__(self.wrapped))
 
 
+class AsyncNetwork(Wrapper):
+    """See `Network`: `await broker.aio.network.isolate(2)`."""
+
+    split = Awaited(Network.split)
+    isolate = Awaited(Network.isolate)
+    slow = Awaited(Network.slow)
+    heal = Awaited(Network.heal)
+
+    @property
+    def state(self) -> Awaitable[dict[str, Any]]:
+        """What is cut and slow."""
+        return asyncio.to_thread(lambda: Network.state.__get__(self.wrapped))
+
+
 class AsyncBroker(Wrapper):
     """See `Broker`."""
 
@@ -185,6 +200,11 @@ class AsyncBroker(Wrapper):
     def clock(self) -> AsyncClock:
         """The clock by which brokers expire what clients leave."""
         return AsyncClock(self.wrapped.clock)
+
+    @property
+    def network(self) -> AsyncNetwork:
+        """The network between its brokers."""
+        return AsyncNetwork(self.wrapped.network)
 
     @property
     def topics(self) -> AsyncTopics:

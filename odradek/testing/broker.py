@@ -29,6 +29,7 @@ from .errors import BrokerFailed, hides
 from .faults import Faults
 from .groups import Groups
 from .journal import Journal
+from .network import Network
 from .ports import HeldPort
 from .ready import Address, Ready
 from .records import Records
@@ -129,6 +130,7 @@ class Broker(Records, Waiting):
         self._paused: set[int] = set()
         self._last_log = ""
         self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))
+        self._network = Network(self._admins, lambda: self.broker_ids)
         self._snapshots = Snapshots(self)
 
     def __repr__(self) -> str:
@@ -224,6 +226,7 @@ class Broker(Records, Waiting):
         """Let a paused broker go on.  Raises: BrokerFailed."""
         self._pause_or_resume("resume", broker_id, signal.SIGCONT)
         self._paused.discard(broker_id)
+        self._tell_network()
 
     def restart(self) -> None:
         """Stop all brokers that run, and start them again with the same ports and files.
@@ -450,6 +453,20 @@ class Broker(Records, Waiting):
         """Its clock, which tests can move."""
         return Clock(self._admins)
 
+    @property
+    def network(self) -> Network:
+        """The network between its brokers, which tests can break."""
+        return self._network
+
+    def _tell_network(self) -> None:
+        """With a process for each broker, one that was away has not heard of all."""
+        if self._zookeeper is not None:
+            self._network.catch_up()
+
+    def _check_broker(self, broker_id: int) -> None:
+        if broker_id not in self._told.addresses:
+            raise ValueError(f"there is no broker {broker_id}")
+
     def _admin_urls(self) -> list[str]:
         """The URLs of the processes that run."""
         if not self.running:
@@ -536,6 +553,7 @@ class Broker(Records, Waiting):
     def _start_one(self, broker_id: int, *, in_sync: bool) -> None:
         self._command(START, broker_id)
         self._down.discard(broker_id)
+        self._tell_network()
         self._open_entrance()
         if in_sync:
             isr.wait_until_in_sync(
@@ -543,8 +561,7 @@ class Broker(Records, Waiting):
             )
 
     def _command(self, command: str, broker_id: int) -> None:
-        if broker_id not in self._told.addresses:
-            raise ValueError(f"there is no broker {broker_id}")
+        self._check_broker(broker_id)
         if self._runner is None:
             raise BrokerFailed("the brokers do not run")
         self._runner.command(command, broker_id)
@@ -552,8 +569,7 @@ class Broker(Records, Waiting):
     def _pause_or_resume(self, verb: str, broker_id: int, number: int) -> None:
         from .processes import ProcessCluster
 
-        if broker_id not in self._told.addresses:
-            raise ValueError(f"there is no broker {broker_id}")
+        self._check_broker(broker_id)
         if isinstance(self._runner, ProcessCluster):
             self._runner.signal(broker_id, number)
         else:

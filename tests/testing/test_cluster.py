@@ -116,5 +116,25 @@ def test_with_zookeeper_every_broker_is_a_process(monkeypatch: pytest.MonkeyPatc
         for partition in range(3):  # of which each is led in another process
             broker.produce("spread", f"{partition}", partition=partition)
         assert [record.value for record in broker.records("spread")] == [b"0", b"1", b"2"]
+        _check_network_of_processes(broker)
         broker.kill(0)
         assert broker.admin.get("brokers")["brokers"][0]["id"] == 1
+
+
+def _check_network_of_processes(broker: Broker) -> None:
+    metadata = Producer(broker.client_config("confluent")).list_topics(timeout=10)
+    controller = int(metadata.controller_id)
+    isolated, other = (each for each in broker.broker_ids if each != controller)
+    create(broker, "cut", [controller, isolated])
+    broker.network.isolate(isolated)
+    producer = Producer({**broker.client_config("confluent"), "message.timeout.ms": 1500})
+    errors: list[object] = []
+    producer.produce("cut", b"v", callback=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert [error is None for error in errors] == [False]
+    broker.stop(other)
+    broker.start(other, in_sync=False)  # it is told what the others have been told
+    states = [admin.get("network")["splits"] for admin in broker._admins]
+    assert states == [[{"groups": [[isolated], sorted((controller, other))]}]] * 3
+    broker.network.heal()
+    write(broker, "cut", [b"v"])

@@ -41,6 +41,7 @@ async def served(
     token: str = "",
     address: AdminAddress | None = None,
 ) -> AsyncIterator[AdminServer]:
+    runtime = runtime or getattr(running, "_runtime", None)
     controls = Controls(running=running or cast(Any, NoBrokers()), runtime=runtime)
     server = AdminServer(address or AdminAddress(HOST), token, controls)
     await server.open()

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from odradek.protocol.framing import (
     encode_request,
     encode_response,
     read_client_id,
-    read_request_start,
 )
 from odradek.protocol.messages.k01_fetch import (
     FetchableTopicResponse,
@@ -27,62 +26,22 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from tests.broker.peers.serving import (
+    HOST,
+    Serve,
+    Server,
+    answer_heartbeats,
+    heartbeat_answer,
+    read_request,
+)
 from tests.broker.running import DEADLINE_S, running
 from tests.sim.loop import SimLoop, simulate
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.connections import read_frame
 from tests.support.frames import framed
 from tests.support.messages import batch_of, fetch_request, records_in
 
-HOST = "127.0.0.1"
 MIB = 1 << 20
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Server:
-    """A broker made of one function, which is called for each connection."""
-
-    def __init__(self, serve: Serve) -> None:
-        self._serve = serve
-        self.connections: list[asyncio.StreamWriter] = []
-        self.port = 0
-
-    async def _on_connection(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.connections.append(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await self._serve(reader, writer)
-
-    @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
-        server = await asyncio.start_server(self._on_connection, HOST, self.port)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield
-        finally:
-            server.close()
-            for writer in self.connections:
-                writer.transport.abort()
-
-
-async def read_request(reader: asyncio.StreamReader) -> tuple[int, int, int, bytes]:
-    """API key, version, correlation id, and the frame."""
-    frame = await read_frame(reader)
-    return (*read_request_start(frame), frame)
-
-
-async def answer_heartbeats(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while True:
-        _, version, correlation_id, _ = await read_request(reader)
-        writer.write(heartbeat_answer(correlation_id, version))
-
-
-def heartbeat_answer(correlation_id: int, version: int = 4) -> bytes:
-    response = HeartbeatResponse(error_code=27)
-    flexible = version in HeartbeatResponse.FLEXIBLE
-    return bytes(encode_response(response, version, correlation_id, flexible_header=flexible))
 
 
 def peer_of(port: int, **more: Any) -> Peer:

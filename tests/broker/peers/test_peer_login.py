@@ -23,7 +23,8 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
 )
 from odradek.protocol.schema import Message
 
-from .test_peer import HOST, Server, ask_heartbeat, read_request, run
+from .serving import HOST, Server, read_request
+from .test_peer import ask_heartbeat, run
 
 ALICE = Credentials("PLAIN", "alice", lambda: PlainClient("alice", "secret"))
 GOOD = b"\0alice\0secret"

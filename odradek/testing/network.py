@@ -1,0 +1,81 @@
+"""The network of the brokers under test: `broker.network.isolate(2)`, `broker.network.heal()`."""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from odradek.durations import Duration, seconds_of
+
+from .door import AdminClient
+
+
+class Network:
+    """Cuts links between brokers, or slows them down, until `heal`.
+
+    A cut link loses packets: connections stay open and nothing arrives, so requests wait until
+    their time is over. What is called later adds to what was called before.
+    """
+
+    def __init__(self, admins: Iterable[AdminClient], broker_ids: Callable[[], list[int]]) -> None:
+        """`admins`: one of each process that runs."""
+        self._admins = admins
+        self._broker_ids = broker_ids
+        self._calls: list[tuple[str, dict[str, Any]]] = []
+        """Since the network was healed."""
+        self._known: dict[AdminClient, Any] = {}
+        """The network as each process has it since the last call."""
+
+    def __repr__(self) -> str:
+        return "<Network>"
+
+    def split(self, *groups: Collection[int]) -> None:
+        """Cut the links between groups of brokers; those in no group are with the last one.
+
+        Raises: ValueError.
+        """
+        for group in groups:
+            for broker_id in group:
+                self._check_broker(broker_id)
+        self._post("split", groups=[sorted(group) for group in groups])
+
+    def isolate(self, broker_id: int) -> None:
+        """Cut the links between a broker and all others.  Raises: ValueError."""
+        self._check_broker(broker_id)
+        others = [other for other in self._broker_ids() if other != broker_id]
+        self._post("split", groups=[[broker_id], others])
+
+    def slow(self, broker_id: int, *, delay: Duration = 0, bytes_per_s: int | None = None) -> None:
+        """Let each request and its answer take longer between a broker and all others.
+
+        `bytes_per_s` is the rate of each connection in each direction. Replaces what was said of
+        this broker before.  Raises: ValueError.
+        """
+        self._check_broker(broker_id)
+        delay_s = seconds_of(delay)
+        self._post("slow", broker=broker_id, delay=delay_s, bytes_per_s=bytes_per_s)
+
+    def heal(self) -> None:
+        """Mend all links, and let none be slow."""
+        self._post("heal")
+        self._calls.clear()
+
+    def catch_up(self) -> None:
+        """Tell processes that have not heard of the last call: they did not run, or were paused."""
+        for admin in self._admins:
+            if admin.get("network") != self._known.get(admin):
+                self._known[admin] = admin.post("network", "heal")
+                for verb, fields in self._calls:
+                    self._known[admin] = admin.post("network", verb, **fields)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What is cut and slow, as the admin API shows it."""
+        state: dict[str, Any] = next(iter(self._admins)).get("network")
+        return state
+
+    def _check_broker(self, broker_id: int) -> None:
+        if broker_id not in self._broker_ids():  # a process knows only its own ones
+            raise ValueError(f"there is no broker {broker_id}")
+
+    def _post(self, verb: str, **fields: Any) -> None:
+        self._known = {admin: admin.post("network", verb, **fields) for admin in self._admins}
+        self._calls.append((verb, fields))
