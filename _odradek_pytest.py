@@ -6,6 +6,7 @@ level and imports nothing but pytest: the broker's code is loaded by the first t
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -38,12 +39,17 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
     ("acls", "linelist", [], "acl", "ACL", "What users may do: User:alice read,write topic:orders"),
     ("in_process", "bool", False, "in-process", "BOOL", "Whether it runs in the tests' process"),
     ("scope", "string", "function", "scope", "SCOPE", "For how long the fixture odradek stays"),
+    ("external", "string", "", "external", "SERVERS", "Brokers that already run; true: see env"),
+    ("external_admin", "string", "", "external-admin", "URL", "The admin API of those brokers"),
+    ("prefix", "string", "", "prefix", "TEXT", "What names begin with at brokers of others"),
 )
 
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
 _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 LAST_REQUESTS_MAX = 200
+EXTERNAL_VARIABLE = "ODRADEK_BOOTSTRAP_SERVERS"
+TOKEN_VARIABLE = "ODRADEK_ADMIN_TOKEN"
 
 
 def __tracebackhide__(raised: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -118,9 +124,37 @@ def _odradek_servers(
 
     usual, topics = _usual(pytestconfig)
     usual = _or_fail(lambda: usual.with_settings(odradek_settings))
-    servers = Servers(usual, topics, odradek_load)
+    if _given(pytestconfig, "external"):
+        servers = _external(pytestconfig, usual, topics, odradek_load)
+    else:
+        servers = Servers(usual, topics, odradek_load)
     yield servers
     servers.close()
+
+
+def _external(
+    config: pytest.Config, usual: Wanted, topics: Topics, loads: Sequence[Load]
+) -> Servers:
+    """The servers, which others have started."""
+    from odradek.testing.external_servers import ExternalServers, external_broker
+
+    servers = str(_given(config, "external"))
+    if servers.lower() == "true":  # only if asked for: the command line uses this variable, too
+        servers = os.environ.get(EXTERNAL_VARIABLE, "")
+        if not servers:
+            raise pytest.UsageError(f"odradek_external=true: {EXTERNAL_VARIABLE} is not set")
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    try:
+        broker = external_broker(
+            servers,
+            admin_url=_given(config, "external_admin"),
+            admin_token=os.environ.get(TOKEN_VARIABLE, ""),
+            prefix=_given(config, "prefix"),
+            worker=worker,
+        )
+    except ValueError as error:
+        raise pytest.UsageError(f"odradek_external: {error}") from None
+    return _or_fail(lambda: ExternalServers(usual, topics, loads, broker))
 
 
 @pytest.fixture(scope="session")
@@ -149,8 +183,7 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
     broker = server.broker
     request.node.stash[_BROKER] = broker
     yield broker
-    unused = broker.faults.end()
-    server.leave()
+    unused = server.end()
     if unused and request.node.stash.get(_HAS_PASSED, False):
         pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
 

@@ -431,6 +431,13 @@ class Broker(Records, Waiting):
 
     # -- topics, records, groups, time
 
+    prefix = ""
+    """What names of topics and groups begin with, if others use these brokers at the same time."""
+
+    def name(self, name: str) -> str:
+        """The name of a topic or group as this test must use it: `prefix` and the name."""
+        return self.prefix + name
+
     @property
     def aio(self) -> "AsyncBroker":
         """The blocking calls as coroutines: `await broker.aio.produce("t", b"v")`."""

@@ -123,8 +123,12 @@ class AdminClients:
     def __iter__(self) -> Iterator[AdminClient]:
         for url in self._urls():
             if url not in self._clients:
-                self._clients[url] = AdminClient(url, token=self._token, timeout_s=self._timeout_s)
+                self._clients[url] = self.client_of(url)
             yield self._clients[url]
+
+    def client_of(self, url: str) -> AdminClient:
+        """A client of the API there."""
+        return AdminClient(url, token=self._token, timeout_s=self._timeout_s)
 
     def patient(self, timeout_s: float) -> "AdminClients":
         """Others that wait for so long, on connections of their own; the caller closes them."""

@@ -44,9 +44,13 @@ class Request:
 class Journal:
     """What clients have asked; without the requests of the fixture and of brokers."""
 
-    def __init__(self, admins: Iterable[AdminClient]) -> None:
-        """`admins`: of the processes that run; usually there is only one."""
+    def __init__(self, admins: Iterable[AdminClient], *, after: int = 0) -> None:
+        """`admins`: of the processes that run; usually there is only one.
+
+        Requests up to the number `after` are left out: they are of an earlier test.
+        """
         self._admins = admins
+        self._after = after
 
     def requests(
         self, *, api: str | None = None, client_id: str | None = None, limit: int = 1000
@@ -55,7 +59,9 @@ class Journal:
         found: list[Any] = []
         for admin in self._admins:
             answer = admin.get("journal", api=api, client_id=client_id, limit=limit)
-            found += [Request(**each) for each in answer["requests"]]
+            found += [
+                Request(**each) for each in answer["requests"] if each["number"] > self._after
+            ]
         found.sort(key=lambda request: (request.at_ms, request.number))
         return found[-limit:]
 

@@ -19,15 +19,14 @@ __tracebackhide__ = hides
 RECORDS_AT_ONCE: Final = 1000
 
 
-def load_file(broker: "Broker", path: Path) -> None:
-    """Create the topics of a file, with their records.  Raises: BrokerFailed."""
+def load_file(broker: "Broker", path: Path) -> list[str]:
+    """Create the topics of a file, with their records; their names.  Raises: BrokerFailed."""
     try:
         given = json.loads(path.read_text())
         topics = given["topics"]
         if len(given) > 1 or not all(isinstance(topic, dict) for topic in topics):
             raise ValueError('it is not {"topics": [{"name": …}, …]}')
-        for topic in topics:
-            _load_topic(broker, **topic)
+        return [_load_topic(broker, **topic) for topic in topics]
     except (OSError, ValueError, TypeError, KeyError, AdminError) as error:
         reason = str(error) if isinstance(error, OSError | AdminError) else repr(error)
         raise BrokerFailed(f"odradek_load: {path} can't be loaded: {reason}") from error
@@ -35,9 +34,11 @@ def load_file(broker: "Broker", path: Path) -> None:
 
 def _load_topic(
     broker: "Broker", *, name: str = "", records: list[Any] | None = None, **fields: Any
-) -> None:
+) -> str:
+    name = broker.name(name) if name else name
     broker.admin.post("topics", name=name, **fields)
     given = records or []
     for start in range(0, len(given), RECORDS_AT_ONCE):
         part = given[start : start + RECORDS_AT_ONCE]
         broker.admin.post("topics", name, "records", records=part)
+    return name

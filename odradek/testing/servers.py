@@ -24,6 +24,12 @@ class Server:
         self._made: tuple[Topics, Snapshot] | None = None
         """The last topics that tests wanted beside the seed, and the state with them."""
 
+    def end(self) -> list[str]:
+        """End a test; why rules for faults that it made have never acted.  Raises: BrokerFailed."""
+        unused = self.broker.faults.end()
+        self.leave()
+        return unused
+
     def leave(self) -> None:
         """The test is over; who uses the broker between tests reaches it by its listeners."""
         self.broker._leave()

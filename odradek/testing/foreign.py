@@ -1,0 +1,462 @@
+"""Topics, records, groups and waits of a broker without Odradek's admin API, such as Apache Kafka.
+
+`ForeignAdmin` answers those paths of the admin API that Kafka's own requests can answer, so what a
+`Broker` offers over them works alike. Everything else is refused in a sentence. Waits ask again and
+again, as there is nobody who tells of changes.
+"""
+
+import base64
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from odradek.broker.core.partitioner import partition_of_key
+from odradek.durations import seconds_of
+from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.messages.k00_produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from odradek.protocol.messages.k15_describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.messages.k19_create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.messages.k69_consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from odradek.protocol.records import build_batch
+from odradek.protocol.records.record import Record
+
+from .cluster_client import GROUP, TRANSACTION, ClusterClient, Passing, check, until_it_passes
+from .door import AdminClient, AdminClients, AdminError, NotFound
+from .errors import BrokerFailed, hides
+from .foreign_records import read
+from .records import BASE64
+from .texts import text_of
+
+__tracebackhide__ = hides
+TIMEOUT_MS: Final = 15_000
+POLL_S: Final = 0.02
+LATEST: Final = -1
+STABLE: Final = "Stable"
+NEEDS_ADMIN: Final = (
+    "this needs an Odradek with an admin API, whose URL odradek_external_admin tells: %s"
+)
+_WHAT: Final = {
+    "brokers": "brokers are stopped, killed, paused and started by it",
+    "clock": "other brokers have a clock that nobody moves",
+    "faults": "other brokers have no faults by rule",
+    "journal": "other brokers keep no journal of requests",
+    "snapshots": "other brokers have no snapshots",
+}
+
+
+class NotYet(Exception):
+    """What is waited for is not so yet; a clause that says what is there instead."""
+
+
+class ForeignAdmin(AdminClient):
+    """Answers as the admin API does, by asking Kafka's requests."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+
+    def get(self, *segments: object, **query: object) -> Any:
+        """What is at a path.  Raises: AdminError, BrokerFailed."""
+        match [str(segment) for segment in segments]:
+            case ["topics"]:
+                return {"topics": [*self._topics()]}
+            case ["topics", name]:
+                return self._topic(name)
+            case ["topics", name, "records"]:
+                return read(self._cluster, name, **_of_read(**query))
+            case ["groups"]:
+                return {"groups": list(self._groups())}
+            case ["groups", group_id]:
+                return self._group(group_id)
+            case ["coordinators", name]:
+                kind = TRANSACTION if query.get("of") == "transaction" else GROUP
+                node_id, _ = until_it_passes(lambda: self._cluster.coordinator(name, kind))
+                return {"coordinator": node_id}
+            case ["wait", *what]:
+                return self._wait(what, **query)
+        raise _refused(segments)
+
+    def post(self, *segments: object, **fields: object) -> Any:
+        """Have something made.  Raises: AdminError, BrokerFailed."""
+        match [str(segment) for segment in segments]:
+            case ["topics"]:
+                return self._create(**fields)
+            case ["topics", name, "records"]:
+                given: Any = fields["records"]
+                made = [_record(fields.get("encoding") == BASE64, **each) for each in given]
+                return {"records": [self._write(name, *each) for each in made]}
+        raise _refused(segments)
+
+    def delete(self, *segments: object, **query: object) -> Any:
+        """Have something deleted.  Raises: AdminError, BrokerFailed."""
+        match [str(segment) for segment in segments]:
+            case ["topics", name]:
+                return self._delete(name)
+        raise _refused(segments)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    # -- topics
+
+    def _topics(self) -> Iterator[Any]:
+        for told in sorted(self._cluster.metadata().topics, key=lambda each: each.name or ""):
+            if not told.is_internal:
+                yield _shown_topic(told)
+
+    def _topic(self, name: str) -> Any:
+        told = self._cluster.topic(name)
+        if told is None:
+            raise NotFound(HTTPStatus.NOT_FOUND, f"there is no topic {name!r}")
+        return _shown_topic(told)
+
+    def _create(
+        self,
+        *,
+        name: Any,
+        partitions: Any = -1,
+        replication_factor: Any = -1,
+        configs: Any = None,
+    ) -> Any:
+        asked = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[
+                CreatableTopicConfig(name=key, value=text_of(value))
+                for key, value in (configs or {}).items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[asked], timeout_ms=TIMEOUT_MS)
+
+        def ask() -> int:
+            address = self._cluster.controller()
+            told = self._cluster.ask(address, request, CreateTopicsResponse, at_most=5)
+            check(told.topics[0].error_code, told.topics[0].error_message, f"topic {name}")
+            return told.topics[0].num_partitions
+
+        count = until_it_passes(ask)
+        return _until(TIMEOUT_MS / 1000, lambda: self._led(name, count))
+
+    def _delete(self, name: str) -> Any:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS)
+
+        def ask() -> None:
+            address = self._cluster.controller()
+            told = self._cluster.ask(address, request, DeleteTopicsResponse, at_most=5)
+            if told.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NotFound(HTTPStatus.NOT_FOUND, f"there is no topic {name!r}")
+            check(told.responses[0].error_code, told.responses[0].error_message, f"topic {name}")
+
+        def gone() -> Any:
+            if self._cluster.topic(name) is not None:
+                raise NotYet(f"topic {name} is still there")
+            return {}
+
+        until_it_passes(ask)
+        return _until(TIMEOUT_MS / 1000, gone)
+
+    def _led(self, name: str, count: int = 1) -> Any:
+        """The topic, if all of its partitions have leaders.  Raises: NotYet."""
+        told = self._cluster.topic(name)
+        if told is None:
+            raise NotYet(f"there is no topic {name!r}")
+        leaders = [each.leader_id for each in told.partitions]
+        if len(leaders) < count or -1 in leaders:
+            raise NotYet(f"topic {name} has partitions without a leader")
+        return _shown_topic(told)
+
+    # -- records
+
+    def _write(self, topic: str, made: Record, partition: int | None) -> Any:
+        count = len(self._topic(topic)["partitions"])
+        if partition is None:
+            partition = 0 if made.key is None else partition_of_key(bytes(made.key), count)
+        if partition >= count:
+            raise NotFound(HTTPStatus.NOT_FOUND, f"there is no partition {topic}-{partition}")
+        data = PartitionProduceData(index=partition, records=memoryview(build_batch([made])))
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+
+        def ask() -> int:
+            leader = self._cluster.leader(topic, partition)
+            told = self._cluster.ask(leader, request, ProduceResponse, at_most=8)
+            result = told.responses[0].partition_responses[0]
+            check(result.error_code, result.error_message, f"{topic}-{partition}")
+            return result.base_offset
+
+        return {"partition": partition, "offset": until_it_passes(ask)}
+
+    def _end_offset(self, topic: str, partition: int) -> int:
+        place = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[place])]
+        )
+
+        def ask() -> int:
+            leader = self._cluster.leader(topic, partition)
+            told = self._cluster.ask(leader, request, ListOffsetsResponse, at_most=5)
+            result = told.topics[0].partitions[0]
+            check(result.error_code, None, f"{topic}-{partition}")
+            return result.offset
+
+        return until_it_passes(ask)
+
+    # -- groups
+
+    def _groups(self) -> Iterator[Any]:
+        for node_id, address in self._cluster.addresses().items():
+            told = self._cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
+            for group in told.groups:
+                yield {
+                    "group_id": group.group_id,
+                    "type": group.group_type or "classic",
+                    "state": group.group_state,
+                    "protocol_type": group.protocol_type,
+                    "coordinator": node_id,
+                }
+
+    def _group(self, group_id: str) -> Any:
+        for found in self._groups():
+            if found["group_id"] == group_id:
+                is_consumer = found["type"].lower() == "consumer"
+                state, members = until_it_passes(
+                    partial(self._consumers if is_consumer else self._classic, group_id)
+                )
+                offsets = until_it_passes(lambda: list(self._offsets(group_id)))
+                return {**found, "state": state, "members": members, "offsets": offsets}
+        raise NotFound(HTTPStatus.NOT_FOUND, f"there is no group {group_id!r}")
+
+    def _classic(self, group_id: str) -> tuple[str, list[Any]]:
+        """The state and the members of a group.  Raises: Passing, BrokerFailed."""
+        _, address = self._cluster.coordinator(group_id)
+        request = DescribeGroupsRequest(groups=[group_id])
+        told = self._cluster.ask(address, request, DescribeGroupsResponse, at_most=5)
+        (group,) = told.groups
+        check(group.error_code, None, f"group {group_id}")
+        members = [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "assignment": _assignment(bytes(member.member_assignment)),
+            }
+            for member in group.members
+        ]
+        return group.group_state, members
+
+    def _consumers(self, group_id: str) -> tuple[str, list[Any]]:
+        """The same of a group of the next generation (KIP-848)."""
+        _, address = self._cluster.coordinator(group_id)
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+        told = self._cluster.ask(address, request, ConsumerGroupDescribeResponse, at_most=1)
+        (group,) = told.groups
+        check(group.error_code, group.error_message, f"group {group_id}")
+        members = [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "assignment": {
+                    each.topic_name: list(each.partitions)
+                    for each in member.assignment.topic_partitions
+                },
+            }
+            for member in group.members
+        ]
+        return group.group_state, members
+
+    def _offsets(self, group_id: str) -> Iterator[Any]:
+        _, address = self._cluster.coordinator(group_id)
+        request = OffsetFetchRequest(group_id=group_id, topics=None)
+        told = self._cluster.ask(address, request, OffsetFetchResponse, at_most=7)
+        check(told.error_code, None, f"group {group_id}")
+        for topic in told.topics:
+            for each in topic.partitions:
+                if each.committed_offset >= 0:
+                    end = None
+                    with suppress(BrokerFailed):  # the topic is gone
+                        end = self._end_offset(topic.name, each.partition_index)
+                    yield {
+                        "topic": topic.name,
+                        "partition": each.partition_index,
+                        "offset": each.committed_offset,
+                        "metadata": each.metadata,
+                        "lag": None if end is None else max(0, end - each.committed_offset),
+                    }
+
+    # -- waits
+
+    def _wait(self, what: Sequence[str], *, timeout: Any, **wanted: Any) -> Any:
+        match what:
+            case ["topics", name]:
+                return _until(seconds_of(timeout), lambda: self._led(name))
+            case ["topics", name, "records"]:
+                return _until(seconds_of(timeout), lambda: self._counted(name, **wanted))
+            case ["groups", group_id]:
+                return _until(seconds_of(timeout), lambda: self._stable(group_id, **wanted))
+            case ["groups", group_id, "lag"]:
+                return _until(seconds_of(timeout), lambda: self._behind(group_id, **wanted))
+        raise _refused(what)
+
+    def _counted(self, topic: str, *, count: int, isolation: str) -> Any:
+        numbers = [each["partition"] for each in self._led(topic)["partitions"]]
+        found = 0
+        for number in numbers:
+            found += len(read(self._cluster, topic, number, isolation=isolation)["records"])
+        if found < count:
+            raise NotYet(f"topic {topic} has {found} records, not {count}")
+        return {"count": found}
+
+    def _stable(self, group_id: str, *, members: int, assigned: int | None) -> Any:
+        try:
+            found = self._group(group_id)
+        except NotFound:
+            raise NotYet(f"there is no group {group_id!r}") from None
+        count = sum(len(each) for m in found["members"] for each in m["assignment"].values())
+        is_full = assigned is None or count == assigned
+        if found["state"] == STABLE and len(found["members"]) == members and is_full:
+            return found
+        wanted = f"{STABLE} with {members} members"
+        wanted += "" if assigned is None else f" and {assigned} partitions"
+        there = f"{found['state']} with {len(found['members'])} members and {count} partitions"
+        raise NotYet(f"group {group_id} is {there}, not {wanted}")
+
+    def _behind(self, group_id: str, *, lag: int, topic: str | None) -> Any:
+        try:
+            offsets = self._group(group_id)["offsets"]
+        except NotFound:
+            offsets = []
+        committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
+        names = {name for name, _ in committed} if topic is None else {topic}
+        if not names:
+            raise NotYet(f"group {group_id} has committed nothing, and may lag by {lag}")
+        behind = 0
+        for name in names:
+            for each in self._led(name)["partitions"]:
+                key = name, each["partition"]
+                behind += max(0, self._end_offset(*key) - committed.get(key, 0))
+        if behind > lag:
+            raise NotYet(f"group {group_id} lags by {behind} records, and may lag by {lag}")
+        return {"lag": behind}
+
+
+class ForeignAdmins(AdminClients):
+    """The one `ForeignAdmin`, where others have a client for each process."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        super().__init__(lambda: [], "")
+        self._client = ForeignAdmin(cluster)
+
+    def __iter__(self) -> Iterator[AdminClient]:
+        yield self._client
+
+    def patient(self, timeout_s: float) -> AdminClients:
+        """The same: a wait asks often, and each time shortly."""
+        return self
+
+
+def _until(timeout_s: float, look: Callable[[], Any]) -> Any:
+    """What `look` returns once it raises nothing that may pass.  Raises: AdminError."""
+    end_s = time.monotonic() + timeout_s
+    while True:
+        is_last = time.monotonic() >= end_s
+        try:
+            return look()
+        except (NotYet, Passing) as not_yet:
+            if is_last:
+                sentence = f"after {timeout_s:g} s {not_yet}"
+                raise AdminError(HTTPStatus.GATEWAY_TIMEOUT, sentence) from None
+        time.sleep(POLL_S)
+
+
+def _refused(segments: Sequence[object]) -> AdminError:
+    what = _WHAT.get(str(segments[0]), "other brokers have no such thing")
+    return AdminError(HTTPStatus.NOT_IMPLEMENTED, NEEDS_ADMIN % what)
+
+
+def _of_read(
+    *, partition: Any, offset: Any = 0, isolation: Any = "read_uncommitted", **_: object
+) -> dict[str, Any]:
+    """The arguments of `read` in the query of a typed client, which asks for base64."""
+    return {"partition": partition, "offset": offset, "isolation": isolation}
+
+
+def _shown_topic(told: Any) -> Any:
+    partitions = [
+        {
+            "partition": each.partition_index,
+            "leader": each.leader_id,
+            "leader_epoch": each.leader_epoch,
+            "replicas": list(each.replica_nodes),
+            "isr": list(each.isr_nodes),
+        }
+        for each in sorted(told.partitions, key=lambda each: each.partition_index)
+    ]
+    return {"name": told.name, "partitions": partitions}
+
+
+def _record(
+    is_base64: bool,
+    *,
+    value: str | None,
+    key: str | None = None,
+    headers: Sequence[Any] = (),
+    partition: int | None = None,
+    timestamp: int | None = None,
+) -> tuple[Record, int | None]:
+    """A record, and the partition that is asked for."""
+
+    def data(text: str | None) -> bytes | None:
+        if text is None:
+            return None
+        return base64.b64decode(text) if is_base64 else text.encode()
+
+    wall_ms = int(time.time() * 1000) if timestamp is None else timestamp
+    pairs = [(name, data(each)) for name, each in headers]
+    return Record(0, wall_ms, data(key), data(value), pairs), partition
+
+
+def _assignment(data: bytes) -> dict[str, list[int]]:
+    """What a consumer is assigned; nothing for members that are no consumers."""
+    if len(data) < 2:
+        return {}
+    version = min(int.from_bytes(data[:2], "big"), 3)
+    try:
+        assignment, _ = ConsumerProtocolAssignment.decode(data, version, 2)
+    except MalformedMessage:
+        return {}
+    return {each.topic: list(each.partitions) for each in assignment.assigned_partitions}
