@@ -24,7 +24,8 @@ T = TypeVar("T")
 SCOPES = ("session", "package", "module", "class", "function")
 MARKER = (
     "odradek(brokers=1, topics={}, settings={}, auto_create=True, tls=False, sasl=None, "
-    "acls=None): the broker and the topics that a test with the fixture `odradek` wants."
+    "acls=None, share=True): the broker and the topics that a test with the fixture `odradek` "
+    "wants."
 )
 # The name in the ini file, after `odradek_`; its type and default; the command line's option, after
 # `--odradek-`, and its metavar; and what it is.
@@ -41,6 +42,7 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
     ("scope", "string", "function", "scope", "SCOPE", "For how long the fixture odradek stays"),
     ("external", "string", "", "external", "SERVERS", "Brokers that already run; true: see env"),
     ("external_admin", "string", "", "external-admin", "URL", "The admin API of those brokers"),
+    ("share", "bool", False, "share", "BOOL", "Whether all workers of a run use one broker"),
     ("prefix", "string", "", "prefix", "TEXT", "What names begin with at brokers of others"),
 )
 
@@ -119,6 +121,7 @@ def _odradek_servers(
     odradek_settings: dict[str, object],
     odradek_load: Sequence[Load],
     pytestconfig: pytest.Config,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Servers]:
     from odradek.testing.servers import Servers
 
@@ -126,6 +129,8 @@ def _odradek_servers(
     usual = _or_fail(lambda: usual.with_settings(odradek_settings))
     if _given(pytestconfig, "external"):
         servers = _external(pytestconfig, usual, topics, odradek_load)
+    elif _is_true(pytestconfig, "share") and _worker(pytestconfig):
+        servers = _shared(pytestconfig, usual, topics, odradek_load, tmp_path_factory)
     else:
         servers = Servers(usual, topics, odradek_load)
     yield servers
@@ -143,18 +148,37 @@ def _external(
         servers = os.environ.get(EXTERNAL_VARIABLE, "")
         if not servers:
             raise pytest.UsageError(f"odradek_external=true: {EXTERNAL_VARIABLE} is not set")
-    worker = getattr(config, "workerinput", {}).get("workerid", "")
     try:
         broker = external_broker(
             servers,
             admin_url=_given(config, "external_admin"),
             admin_token=os.environ.get(TOKEN_VARIABLE, ""),
             prefix=_given(config, "prefix"),
-            worker=worker,
+            worker=_worker(config),
         )
     except ValueError as error:
         raise pytest.UsageError(f"odradek_external: {error}") from None
     return _or_fail(lambda: ExternalServers(usual, topics, loads, broker))
+
+
+def _shared(
+    config: pytest.Config,
+    usual: Wanted,
+    topics: Topics,
+    loads: Sequence[Load],
+    temporary: pytest.TempPathFactory,
+) -> Servers:
+    """The servers of a worker, of which the usual one is that of all."""
+    from odradek.testing.external_servers import SharedServers
+
+    directory = temporary.getbasetemp().parent / "odradek"  # workers have directories below it
+    prefix = f"{_given(config, 'prefix')}{_worker(config)}."
+    return _or_fail(lambda: SharedServers(usual, topics, loads, directory=directory, prefix=prefix))
+
+
+def _worker(config: pytest.Config) -> str:
+    """The id of this worker of pytest-xdist; empty without it."""
+    return str(getattr(config, "workerinput", {}).get("workerid", ""))
 
 
 @pytest.fixture(scope="session")

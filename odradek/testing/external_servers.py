@@ -15,9 +15,19 @@ from .external import ExternalBroker
 from .load import load_file
 from .marker import Refused, Topics, Wanted
 from .servers import Load, Server, Servers
+from .share import SharedBroker
 
 __tracebackhide__ = hides
-_FOR_ALL: Final = ("brokers", "clock", "entrance", "faults", "shuffle_leaders", "snapshots")
+_FOR_ALL: Final = (
+    "brokers",
+    "clock",
+    "coordinators",
+    "entrance",
+    "faults",
+    "network",
+    "shuffle_leaders",
+    "snapshots",
+)
 SHARED: Final = (
     "these brokers are those of all workers, and this would concern the others' tests, too: run "
     "such tests without %s"
@@ -105,6 +115,56 @@ class ExternalServers(Servers):
     def close(self) -> None:
         """Leave it running."""
         self._broker.close()
+
+
+class SharedServers(Servers):
+    """The usual server is that of all workers; a test that wants another one has it for itself."""
+
+    def __init__(
+        self,
+        usual: Wanted,
+        topics: Topics,
+        loads: Sequence[Load],
+        *,
+        directory: Path,
+        prefix: str,
+    ) -> None:
+        """`directory`: the same for all workers.  Raises: Refused."""
+        super().__init__(usual, topics, loads)
+        if usual.tls or usual.sasl or usual.acls:
+            raise Refused("odradek_share: brokers with TLS, logins or ACLs can't be shared")
+        self._run = SharedBroker(directory)
+        self._prefix = prefix
+        self._shared: ExternalServer | None = None
+
+    def get(self, wanted: Wanted) -> Server:
+        """A server as wanted.  Raises: BrokerFailed, Refused."""
+        if wanted != self.usual:
+            return super().get(wanted)
+        if self._shared is None:
+            told = self._run.join(wanted)
+            url = told["admin_url"]
+            broker = ExternalBroker(
+                told["bootstrap_servers"],
+                admin_url=url,
+                admins=SharedAdmins(url, "", "--odradek-share, or mark them with share=False"),
+                prefix=self._prefix,
+            )
+            broker.start()
+            self._shared = ExternalServer(broker, self.topics, self._loads)
+        return self._shared
+
+    def close(self) -> None:
+        """Stop those of this worker; the owner of the shared one, that too, after all others.
+
+        Raises: BrokerFailed.
+        """
+        try:
+            super().close()
+        finally:
+            if self._shared is not None:
+                self._shared.broker.close()
+            self._run.leave()
 
 
 class SharedAdmins(AdminClients):

@@ -24,6 +24,8 @@ class Wanted:
     sasl: str | None = None
     acls: tuple[str, ...] | None = None
     in_process: bool = False
+    share: bool = True
+    """Whether it may be that of all workers, with odradek_share."""
 
     def with_settings(self, settings: Mapping[str, object]) -> "Wanted":
         """The same with other settings, too.  Raises: Refused."""
@@ -63,7 +65,7 @@ def read_marker(
     changed: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in given.items()
-        if name in ("brokers", "tls", "sasl", "acls")
+        if name in ("brokers", "tls", "sasl", "acls", "share")
     }
     wanted = replace(wanted, **changed)
     more = {name: _partitions(name, count) for name, count in given.get("topics", {}).items()}
@@ -124,4 +126,5 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "tls": ((bool,), "True or False"),
     "sasl": ((str, type(None)), "the name of a mechanism, such as 'SCRAM-SHA-512'"),
     "acls": ((list, tuple), "a list of ACLs"),
+    "share": ((bool,), "True or False"),
 }
