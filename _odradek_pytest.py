@@ -7,6 +7,7 @@ level and imports nothing but pytest: the broker's code is loaded by the first t
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -40,6 +41,7 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
     ("acls", "linelist", [], "acl", "ACL", "What users may do: User:alice read,write topic:orders"),
     ("in_process", "bool", False, "in-process", "BOOL", "Whether it runs in the tests' process"),
     ("scope", "string", "function", "scope", "SCOPE", "For how long the fixture odradek stays"),
+    ("keep", "string", "none", "keep", "WHICH", "Whose files are kept: none, failed"),
     ("external", "string", "", "external", "SERVERS", "Brokers that already run; true: see env"),
     ("external_admin", "string", "", "external-admin", "URL", "The admin API of those brokers"),
     ("share", "bool", False, "share", "BOOL", "Whether all workers of a run use one broker"),
@@ -48,8 +50,11 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
 
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
+_BEGAN_S: pytest.StashKey[float] = pytest.StashKey()
+_FACTORY: pytest.StashKey[pytest.TempPathFactory] = pytest.StashKey()
 _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
-LAST_REQUESTS_MAX = 200
+KEEPS = ("none", "failed")
+NAME_MAX = 60
 EXTERNAL_VARIABLE = "ODRADEK_BOOTSTRAP_SERVERS"
 TOKEN_VARIABLE = "ODRADEK_ADMIN_TOKEN"
 
@@ -88,6 +93,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker."""
+    if _given(config, "keep") not in KEEPS:
+        raise pytest.UsageError(f"odradek_keep: {_given(config, 'keep')!r} is none of none, failed")
     config.addinivalue_line("markers", MARKER)
 
 
@@ -125,6 +132,7 @@ def _odradek_servers(
 ) -> Iterator[Servers]:
     from odradek.testing.servers import Servers
 
+    pytestconfig.stash[_FACTORY] = tmp_path_factory
     usual, topics = _usual(pytestconfig)
     usual = _or_fail(lambda: usual.with_settings(odradek_settings))
     if _given(pytestconfig, "external"):
@@ -216,25 +224,34 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note whether a test has passed; if it has not, report what clients asked the broker."""
+    """Note whether a test has passed; if it has not, report what happened at the broker."""
     report = yield
-    broker = item.stash.get(_BROKER, None)
+    if report.when == "setup":
+        item.stash[_BEGAN_S] = call.start
+    broker = _broker_of(item)
     if report.when == "call" and broker is not None:
         item.stash[_HAS_PASSED] = report.passed
         if report.failed:
-            report.sections += _last_requests(broker)
+            report.sections += _sections(item, broker)
     return report
 
 
-def _last_requests(broker: Broker) -> list[tuple[str, str]]:
-    """A section of a report; none if nothing was asked, or if the broker does not answer."""
-    from odradek.testing import BrokerFailed
+def _broker_of(item: pytest.Item) -> Broker | None:
+    """The broker that the fixture has given to a test, or to what it is in."""
+    found = (node.stash.get(_BROKER, None) for node in reversed(item.listchain()))
+    return next(filter(None, found), None)
 
-    try:
-        requests = broker.journal.requests(limit=LAST_REQUESTS_MAX)
-    except BrokerFailed:
-        return []
-    return [("last requests", "\n".join(map(str, requests)))] if requests else []
+
+def _sections(item: pytest.Item, broker: Broker) -> list[tuple[str, str]]:
+    """What a failed test reports; with odradek_keep, also where a copy of its files is."""
+    from odradek.testing.report import Report, keep
+
+    sections = Report(broker, item.stash[_BEGAN_S]).sections()
+    if _given(item.config, "keep") == "failed":
+        factory: pytest.TempPathFactory = item.config.stash[_FACTORY]
+        name = re.sub(r"\W", "_", f"odradek-{item.name}")[:NAME_MAX]
+        sections.append(keep(broker, factory.mktemp(name)))
+    return sections
 
 
 @pytest.fixture(scope="session")
