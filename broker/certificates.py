@@ -13,12 +13,12 @@ Source: kafka.server.DynamicBrokerConfig (reloadUpdatedFilesWithoutConfigChange)
 import asyncio
 import logging
 import os
-from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import ErrorCode, Refused
 
+from . import slow_reads
 from .config import Config, ConfigError
 from .peers.security import load_context, load_securities
 from .runtime import Runtime
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READ_TIMEOUT_S: Final = 10.0
-T = TypeVar("T")
 _Files = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -56,8 +54,7 @@ class Certificates:
 
         Raises: ConfigError.
         """
-        self._offload = runtime.offload
-        self._reading: asyncio.Future[Any] | None = None
+        self._reads = slow_reads.SlowReads(runtime)
         self._renewing = asyncio.Lock()
         self._loaded: dict[str, _Loaded] = {}
         for endpoint in config.listener_endpoints:
@@ -80,7 +77,7 @@ class Certificates:
         """
         for name, loaded in self._loaded.items():
             try:
-                await self._in_thread(self._renewed, config, name, True)
+                await self._in_thread(config, name, True)
             except ConfigError as error:
                 is_same = _values(config, name) == loaded.values
                 code = ErrorCode.INVALID_CONFIG if is_same else ErrorCode.INVALID_REQUEST
@@ -97,7 +94,7 @@ class Certificates:
     async def _renew(self, config: Config, rereads: bool) -> None:
         for name in self._loaded:
             try:
-                renewed = await self._in_thread(self._renewed, config, name, rereads)
+                renewed = await self._in_thread(config, name, rereads)
             except ConfigError as error:
                 logger.error("certificates not renewed listener=%s error=%s", name, error)
                 continue
@@ -108,23 +105,15 @@ class Certificates:
                 self.securities[name].context = renewed.client
             logger.info("certificates renewed listener=%s", name)
 
-    async def _in_thread(self, read: Callable[[Config, str, bool], T], *given: Any) -> T:
-        """Let a thread read a listener's stores: only one at a time, as it may never end.
-
-        Raises: ConfigError.
-        """
+    async def _in_thread(self, config: Config, listener_name: str, rereads: bool) -> _Loaded | None:
+        """`_renewed`, by a thread.  Raises: ConfigError."""
         try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                while self._reading is not None and not self._reading.done():
-                    await asyncio.wait((self._reading,))
-                reading = self._reading = asyncio.ensure_future(self._offload(read, *given))
-                reading.add_done_callback(_take_exception)
-                result: T = await asyncio.shield(reading)
-                return result
+            return await self._reads(self._renewed, config, listener_name, rereads)
         except TimeoutError:
             raise ConfigError(
-                f"the stores of the listener {given[1]} could not be read in "
-                f"{READ_TIMEOUT_S:.0f} s: see ssl.keystore.location and ssl.truststore.location"
+                f"the stores of the listener {listener_name} could not be read in "
+                f"{slow_reads.TIMEOUT_S:.0f} s: see ssl.keystore.location and "
+                "ssl.truststore.location"
             ) from None
 
     def _renewed(self, config: Config, listener_name: str, rereads: bool) -> _Loaded | None:
@@ -144,12 +133,6 @@ class Certificates:
         if listener_name in self.securities:
             new = new._replace(client=load_context(config, listener_name, new.tls))
         return new
-
-
-def _take_exception(reading: "asyncio.Future[Any]") -> None:
-    """Whoever waited may have given up."""
-    if not reading.cancelled():
-        reading.exception()
 
 
 def _load(config: Config, listener_name: str) -> _Loaded:

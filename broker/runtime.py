@@ -10,11 +10,13 @@ import contextlib
 import os
 import random
 import resource
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
@@ -129,6 +131,29 @@ class ThreadOffload:
             executor.shutdown(wait=True)
 
 
+class DaemonOffload:
+    """An `Offload` for calls that may never end: a thread for each, for which nobody waits."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, function: Callable[[*Ts], T], /, *args: *Ts) -> Awaitable[T]:
+        """Start a thread that runs `function(*args)`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def run() -> None:
+            try:
+                deliver = partial(future.set_result, function(*args))
+            except BaseException as error:  # noqa: BLE001 - whoever awaits gets it
+                deliver = partial(future.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(lambda: future.done() or deliver())
+
+        threading.Thread(target=run, name=self._name, daemon=True).start()
+        return future
+
+
 class ThreadTimes(NamedTuple):
     """The time that a thread has spent so far."""
 
@@ -157,6 +182,9 @@ class Runtime:
     compress_offload: Offload | None = None
     """Threads that compress batches, so that no flush waits behind them, and that leave processors
     to everything else. None: they share `offload`."""
+    unending_offload: Offload | None = None
+    """For calls that may never end, as a file system does not answer: `close` does not wait for
+    them. None: they share `offload`."""
     thread_times: Callable[[], "ThreadTimes"] = lambda: ThreadTimes(0, 0)
     """The times of the calling thread."""
     loop_ns: Callable[[], int] = lambda: 0
@@ -188,6 +216,7 @@ class Runtime:
             store_offload=ThreadOffload("odradek-store", threads_max=1),
             write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
             compress_offload=ThreadOffload("odradek-compress", threads_max=COMPRESS_THREADS_MAX),
+            unending_offload=DaemonOffload("odradek-read"),
             thread_times=_thread_times,
             loop_ns=time.perf_counter_ns,
             boot_id=_boot_id,

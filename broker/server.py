@@ -448,7 +448,7 @@ class Broker:
                 await keys.read_first(name)
         return offers
 
-    def _check_own_logins(self) -> None:
+    async def _check_own_logins(self) -> None:
         """Check that other brokers, which know the same users, let this one log in.
 
         Raises: ConfigError.
@@ -459,7 +459,7 @@ class Broker:
                 from .sasl.broker_credentials import check_credentials
 
                 begin = self._offers[name].mechanisms[credentials.mechanism]
-                check_credentials(credentials, begin, name)
+                await check_credentials(credentials, begin, name)
 
     async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
@@ -479,7 +479,7 @@ class Broker:
         checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
         self._tasks.spawn(checkpoints, "write checkpoints")
         await node.dynamic_configs.load_scram_users()
-        self._check_own_logins()
+        await self._check_own_logins()
         await self._member.register(registration)
         await node.dynamic_configs.load_quotas()
         for listener in listeners:

@@ -32,8 +32,9 @@ async def log_in(
     if chosen.error_code:
         offered = ", ".join(chosen.mechanisms)
         raise PeerFailed(f"does not let brokers log in by {mechanism}, it offers {offered}")
-    machine, lasts_ms = credentials.begin(), 0
+    lasts_ms = 0
     try:
+        machine = await credentials.begin()
         token = machine.first()
         while not machine.is_complete:
             answer = await ask(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)

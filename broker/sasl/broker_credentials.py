@@ -13,7 +13,7 @@ from ..runtime import Runtime
 from ..settings.declaration import ConfigError
 from ..settings.sasl import ENABLED, JAAS, MECHANISM_BETWEEN_BROKERS, ListenerSasl
 from . import oauthbearer
-from .client import Credentials, ServerRefused
+from .client import ClientMechanism, Credentials, ServerRefused
 from .client_mechanisms import logins_of
 from .known_users import NONCE_BITS, random_text
 from .mechanism import LoginRefused, ServerMechanism
@@ -32,7 +32,7 @@ def make_credentials(given: ListenerSasl, mechanism: str, runtime: Runtime) -> C
     if mechanism == oauthbearer.NAME:
         from .token_login import token_credentials
 
-        return token_credentials(given, options, runtime.clock.wall_ms)
+        return token_credentials(given, options, runtime)
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         listener = f"listener.name.{given.listener_name.lower()}.{mechanism.lower()}"
@@ -47,7 +47,11 @@ def make_credentials(given: ListenerSasl, mechanism: str, runtime: Runtime) -> C
             "built"
         )
     random_bits = runtime.random_bits
-    begin = logins_of(mechanism, user, password, lambda: random_text(random_bits(NONCE_BITS)))
+    new_login = logins_of(mechanism, user, password, lambda: random_text(random_bits(NONCE_BITS)))
+
+    async def begin() -> ClientMechanism:
+        return new_login()
+
     return Credentials(mechanism, user, begin)
 
 
@@ -64,15 +68,16 @@ def _check_mechanism(given: ListenerSasl, mechanism: str) -> None:
         )
 
 
-def check_credentials(
+async def check_credentials(
     credentials: Credentials, begin: Callable[[], ServerMechanism], listener_name: str
 ) -> None:
     """Have this broker log in to itself: other brokers know the same users.
 
     `begin` begins a login at this broker.  Raises: ConfigError.
     """
-    client, server = credentials.begin(), begin()
+    server = begin()
     try:
+        client = await credentials.begin()
         token = client.first()
         while not client.is_complete:
             token = client.step(server.step(token))

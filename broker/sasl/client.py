@@ -1,6 +1,6 @@
 """What the client side of every mechanism is: a machine that takes tokens and gives tokens."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 
@@ -33,5 +33,5 @@ class Credentials(NamedTuple):
 
     mechanism: str
     user: str
-    begin: Callable[[], ClientMechanism]
-    """Each call begins a login."""
+    begin: Callable[[], Awaitable[ClientMechanism]]
+    """Each call begins a login, once it has what that needs.  Raises: ServerRefused."""

@@ -1,6 +1,6 @@
 """OAUTHBEARER (RFC 7628), for a client: a token, and the answer to an error."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from .client import ServerRefused
 from .oauthbearer import ABORT, ClientFirst
@@ -9,16 +9,15 @@ from .oauthbearer import ABORT, ClientFirst
 class OAuthBearerClient:
     """One login by OAUTHBEARER."""
 
-    def __init__(self, new_token: Callable[[], str], extensions: Mapping[str, str] = {}) -> None:
-        """`new_token` returns a token that is valid now, and may raise ServerRefused."""
-        self._new_token = new_token
+    def __init__(self, token: str, extensions: Mapping[str, str] = {}) -> None:
+        self._token = token
         self._extensions = extensions
         self._error = ""
         self.is_complete = False
 
     def first(self) -> bytes:
-        """The token.  Raises: ServerRefused."""
-        return ClientFirst(self._new_token(), "", self._extensions).encode()
+        """The token."""
+        return ClientFirst(self._token, "", self._extensions).encode()
 
     def step(self, answer: bytes) -> bytes:
         """Take the answer: empty, or an error, after which the server refuses the login itself.

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from .. import slow_reads
+from ..runtime import Runtime
 from ..settings.declaration import ConfigError
 from ..settings.sasl import FILE_LOGIN_HANDLER, JAAS, LOGIN_HANDLER, ListenerSasl
+from ..slow_reads import SlowReads
 from ..tokens import unsecured
 from ..tokens.fetch import file_in
 from ..tokens.token_file import BadTokenFile, read_token, user_in
@@ -21,33 +24,42 @@ class TokenSource(NamedTuple):
 
     user: str
     new_token: Callable[[], str]
-    """Returns a token for one login.  Raises: ServerRefused."""
+    """Returns a token for one login.  May block.  Raises: ServerRefused."""
     extensions: Mapping[str, str]
 
     def begin(self) -> OAuthBearerClient:
-        """Begin a login."""
-        return OAuthBearerClient(self.new_token, self.extensions)
+        """Begin a login.  May block.  Raises: ServerRefused."""
+        return OAuthBearerClient(self.new_token(), self.extensions)
 
-    @property
-    def credentials(self) -> Credentials:
-        """The same for connections to brokers."""
-        return Credentials(NAME, self.user, self.begin)
+    def credentials(self, reads: SlowReads) -> Credentials:
+        """The same for connections to brokers, without blocking the loop."""
+
+        async def begin() -> OAuthBearerClient:
+            try:
+                return await reads(self.begin)
+            except TimeoutError:
+                raise ServerRefused(
+                    f"gets no login: there is no token within {slow_reads.TIMEOUT_S:g} s"
+                ) from None
+
+        return Credentials(NAME, self.user, begin)
 
 
 def token_credentials(
-    given: ListenerSasl, options: Mapping[str, str] | None, wall_ms: Callable[[], int]
+    given: ListenerSasl, options: Mapping[str, str] | None, runtime: Runtime
 ) -> Credentials:
     """The credentials for a listener; `options` are its login module's.  Raises: ConfigError."""
     if given.of_mechanism(NAME, LOGIN_HANDLER) == FILE_LOGIN_HANDLER:
-        return _from_file(given)
+        return _from_file(given).credentials(SlowReads(runtime))
     try:
-        return unsecured_source(options or {}, wall_ms).credentials
+        source = unsecured_source(options or {}, runtime.clock.wall_ms)
     except unsecured.BadOption as error:
         raise ConfigError(
             f"this broker cannot log in to others on the listener {given.listener_name}: "
             f"{given.name_of(JAAS, NAME)}: {error}; or set {given.name_of(LOGIN_HANDLER, NAME)} to "
             f"{FILE_LOGIN_HANDLER}, and {TOKEN_URL} to the file with a token"
         ) from None
+    return source.credentials(SlowReads(runtime))
 
 
 def unsecured_source(options: Mapping[str, str], wall_ms: Callable[[], int]) -> TokenSource:
@@ -74,7 +86,7 @@ def file_source(path: str, user_claim: str = "sub") -> TokenSource:
     return TokenSource(user_in(read_token(path), user_claim), new_token, {})
 
 
-def _from_file(given: ListenerSasl) -> Credentials:
+def _from_file(given: ListenerSasl) -> TokenSource:
     text, name = given.of_mechanism(NAME, TOKEN_URL) or "", given.name_of(TOKEN_URL, NAME)
     path = file_in(text)
     if path is None:
@@ -85,6 +97,6 @@ def _from_file(given: ListenerSasl) -> Credentials:
     check_allowed(given, name, text)
     claim: str = given.of_mechanism(NAME, "sasl.oauthbearer.sub.claim.name")
     try:
-        return file_source(path, claim).credentials
+        return file_source(path, claim)
     except BadTokenFile as error:
         raise ConfigError(f"{name}={text}: {error}") from None

@@ -12,6 +12,7 @@ from ..runtime import Runtime
 from ..settings.declaration import ConfigError
 from ..settings.sasl import JAAS, SIGNED_HANDLER, ListenerSasl
 from ..settings.tls import ListenerTls
+from ..slow_reads import SlowReads
 from ..tokens import unsecured
 from .mechanism import ServerMechanism
 from .oauthbearer import NAME
@@ -101,9 +102,10 @@ def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runt
     if url.scheme == "http":
         logger.warning("%s=%s: who is between can put in keys of his own: use https", name, text)
     context = _trust(given, options) if url.scheme == "https" else None
+    reads = SlowReads(runtime)
     keys = RefreshedKeys(
         text,
-        lambda: fetch(url, context, runtime.offload),
+        lambda: fetch(url, context, reads),
         _pauses(given),
         runtime.clock.now_ms,
     )

@@ -5,7 +5,6 @@ asked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from ssl import SSLCertVerificationError, SSLContext
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -13,6 +12,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import h11
 
 from odradek.storage.files import NotRegular, read_regular
+
+from ..slow_reads import SlowReads
 
 SIZE_BYTES_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 10.0
@@ -64,15 +65,15 @@ def read_file(path: str) -> bytes:
 async def fetch(
     url: SplitResult,
     context: SSLContext | None,
-    offload: Callable[[Callable[[str], bytes], str], Awaitable[bytes]],
+    reads: SlowReads,
 ) -> bytes:
-    """Read a document.  `context` is for https, `offload` runs what blocks.
+    """Read a document.  `context` is for https, `reads` for files.
 
     Raises: FetchFailed.
     """
-    if url.scheme == "file":
-        return await offload(read_file, unquote(url.path))
     try:
+        if url.scheme == "file":
+            return await reads(read_file, unquote(url.path))
         async with asyncio.timeout(TIMEOUT_S):
             return await _get(url, context)
     except TimeoutError:

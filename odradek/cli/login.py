@@ -39,8 +39,8 @@ def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: f
     if answer.int16():
         offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
         raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
-    client = _begin(mechanism, properties)
     try:
+        client = _begin(mechanism, properties)
         token = client.first()
         while not client.is_complete:
             body = struct.pack(">i", len(token)) + token

@@ -49,7 +49,7 @@ def _begin(mechanism: str, access: Access) -> ClientMechanism:
         from odradek.broker.sasl.client_oauthbearer import OAuthBearerClient
         from odradek.token_providers import new_token
 
-        return OAuthBearerClient(lambda: new_token(access.username))
+        return OAuthBearerClient(new_token(access.username))
     return logins_of(mechanism, access.username, access.password, _nonce)()
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from odradek.broker import certificates as loading
+from odradek.broker import slow_reads
 from odradek.broker.config import Config
 from odradek.broker.runtime import Offload, Runtime
 from odradek.broker.server import StartupError
@@ -335,7 +336,7 @@ def test_connections_to_other_brokers_use_the_new_ones(
     config = Config(settings)
 
     async def main() -> None:
-        runtime = replace(Runtime.system(), offload=asyncio.to_thread)
+        runtime = Runtime.system()
         loaded = loading.Certificates(config, runtime)
         first = loaded.securities["SSL"].context
         config.change(own={KEYSTORE: str(successor.store)})
@@ -368,7 +369,7 @@ def test_of_several_changes_at_once_the_last_one_counts(
         return read(*given)
 
     async def main() -> None:
-        runtime = replace(Runtime.system(), offload=cast("Offload", offload))
+        runtime = replace(Runtime.system(), unending_offload=cast("Offload", offload))
         loaded = loading.Certificates(config, runtime)
         renewing: list[asyncio.Task[None]] = []
 
@@ -378,8 +379,8 @@ def test_of_several_changes_at_once_the_last_one_counts(
 
         change(successor.store)
         await until(lambda: len(ends) == 1)
-        assert loaded._reading is not None
-        loaded._reading.add_done_callback(lambda _: change(successor.store))
+        assert loaded._reads._reading is not None
+        loaded._reads._reading.add_done_callback(lambda _: change(successor.store))
         change(None)
         await asyncio.sleep(0)
         for count in (1, 2, 3):
@@ -407,7 +408,7 @@ def test_a_store_that_does_not_answer_stops_nobody(
     async def main() -> None:
         async with running(tmp_path, settings_of(certificates)) as broker:
             monkeypatch.setattr(loading, "_load", slow)
-            monkeypatch.setattr(loading, "READ_TIMEOUT_S", 0.3)
+            monkeypatch.setattr(slow_reads, "TIMEOUT_S", 0.3)
             waiting = asyncio.ensure_future(alter(broker, {KEYSTORE: str(successor.store)}))
             await until(lambda: len(readers) == 1)
             assert await shown(broker, certificates.trust) == own(certificates.broker)
@@ -417,7 +418,7 @@ def test_a_store_that_does_not_answer_stops_nobody(
             assert str(again).startswith(told)
             assert len(readers) == 1 and readers[0] is not threading.main_thread()
             answers.set()
-            monkeypatch.setattr(loading, "READ_TIMEOUT_S", 30.0)
+            monkeypatch.setattr(slow_reads, "TIMEOUT_S", 30.0)
             assert await alter(broker, {KEYSTORE: str(successor.store)}) is None
             assert await shown(broker, certificates.trust) == own(successor)
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from odradek.broker.runtime import (
+    DaemonOffload,
     Offload,
     Runtime,
     SystemClock,
@@ -134,3 +135,28 @@ def test_as_many_descriptors_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: asked.append(limit))
     allow_many_files()
     assert asked == [(resource.RLIMIT_NOFILE, (200, 200))]
+
+
+@asynchronous
+async def test_calls_that_may_never_end() -> None:
+    offload = DaemonOffload("unending")
+    assert await offload(name_of_thread, "> ") == "> unending"
+    with pytest.raises(ValueError, match="broken"):
+        await offload(fail, "broken")
+
+
+def test_nobody_waits_for_a_call_that_does_not_end() -> None:
+    """Neither the runtime, nor the loop, nor the process; what comes late goes nowhere."""
+    answers, runtime = threading.Event(), Runtime.system()
+    assert runtime.unending_offload is not None
+
+    async def begin_and_give_up(offload: Offload) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(offload(answers.wait, 60.0), 0.01)
+
+    asyncio.run(begin_and_give_up(runtime.unending_offload))
+    runtime.close()
+    (thread,) = threads_named("odradek-read")
+    assert thread.daemon
+    answers.set()
+    thread.join(10)

@@ -15,6 +15,7 @@ from odradek.broker.sasl import scram
 from odradek.broker.sasl.broker_credentials import make_credentials
 from odradek.broker.sasl.client import Credentials
 from odradek.broker.sasl.token_login import file_source, unsecured_source
+from odradek.broker.slow_reads import SlowReads
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.k51_alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -169,8 +170,9 @@ def test_the_token_decides(token_server: Server, tmp_path: Path) -> None:
         file, now_s = tmp_path / "token", int(time.time())
         claims = {"sub": "alice", "iat": now_s, "exp": now_s + 60, "iss": "https://issuer.test"}
         file.write_text(signed({**claims, "aud": "kafka"}))
-        from_file = file_source(str(file)).credentials
-        of_module = unsecured_source(unsecured, SystemClock().wall_ms).credentials
+        reads = SlowReads(Runtime.system())
+        from_file = file_source(str(file)).credentials(reads)
+        of_module = unsecured_source(unsecured, SystemClock().wall_ms).credentials(reads)
         for listener, credentials in (("LOGIN", of_module), ("SIGNED", from_file)):
             peer = peer_with(token_server, listener, credentials)
             await is_heard(peer)

@@ -8,7 +8,7 @@ import pytest
 from odradek.broker.peers.peer import Peer, PeerFailed
 from odradek.broker.peers.security import Security
 from odradek.broker.sasl import scram
-from odradek.broker.sasl.client import Credentials
+from odradek.broker.sasl.client import ClientMechanism, Credentials
 from odradek.broker.sasl.client_plain import PlainClient
 from odradek.broker.sasl.client_scram import Password, ScramClient
 from odradek.protocol.framing import encode_response, read_client_id
@@ -26,7 +26,15 @@ from odradek.protocol.schema import Message
 from .serving import HOST, Server, read_request
 from .test_peer import ask_heartbeat, run
 
-ALICE = Credentials("PLAIN", "alice", lambda: PlainClient("alice", "secret"))
+
+def credentials_of(mechanism: str, begin: Callable[[], ClientMechanism]) -> Credentials:
+    async def begin_later() -> ClientMechanism:
+        return begin()
+
+    return Credentials(mechanism, "alice", begin_later)
+
+
+ALICE = credentials_of("PLAIN", lambda: PlainClient("alice", "secret"))
 GOOD = b"\0alice\0secret"
 BAD = SaslAuthenticateResponse(error_code=58, error_message="Authentication failed: no")
 Answer = Callable[[bytes], SaslAuthenticateResponse]
@@ -125,9 +133,7 @@ def test_a_mechanism_that_is_not_offered() -> None:
 def test_a_server_that_does_not_know_the_password() -> None:
     """A proof is not shown to it again as a request: the connection ends."""
     password = Password(scram.SHA_256, "alice", "secret")
-    credentials = Credentials(
-        "SCRAM-SHA-256", "alice", lambda: ScramClient(password, lambda: "nonce")
-    )
+    credentials = credentials_of("SCRAM-SHA-256", lambda: ScramClient(password, lambda: "nonce"))
 
     def pretend(token: bytes) -> SaslAuthenticateResponse:
         is_first = token.startswith(b"n,,")

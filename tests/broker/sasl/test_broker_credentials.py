@@ -1,21 +1,25 @@
 """The credentials of brokers for each other, and that wrong ones prevent the start."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from odradek.broker import slow_reads
 from odradek.broker.config import Config, ConfigError
 from odradek.broker.peers.security import load_securities
 from odradek.broker.runtime import Runtime
-from odradek.broker.sasl import scram
+from odradek.broker.sasl import scram, token_login
 from odradek.broker.sasl.broker_credentials import check_credentials
-from odradek.broker.sasl.client import Credentials, ServerRefused
+from odradek.broker.sasl.client import ClientMechanism, Credentials, ServerRefused
 from odradek.broker.sasl.credentials import ScramUsers, encode_credential
 from odradek.broker.sasl.mechanism import ServerMechanism
 from odradek.broker.sasl.oauthbearer import ClientFirst
 from odradek.broker.sasl.offers import make_offer
 from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
 from odradek.jaas import OAUTHBEARER_MODULE
+from tests.support.awaiting import until
 from tests.support.tokens import unsigned
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -55,6 +59,15 @@ def loaded(settings: dict[str, str]) -> Credentials:
     return credentials
 
 
+def begun(credentials: Credentials) -> ClientMechanism:
+    """Begin a login."""
+
+    async def begin() -> ClientMechanism:
+        return await credentials.begin()
+
+    return asyncio.run(begin())
+
+
 def check(settings: dict[str, str], users: ScramUsers | None = None) -> None:
     """As a broker does when it starts."""
     credentials = loaded(settings)
@@ -62,7 +75,7 @@ def check(settings: dict[str, str], users: ScramUsers | None = None) -> None:
     assert given is not None
     offer = make_offer(given, users or ScramUsers(), b"cluster", Runtime.system())
     begin: ServerMechanism = offer.mechanisms[credentials.mechanism]()
-    check_credentials(credentials, lambda: begin, "SASL_PLAINTEXT")
+    asyncio.run(check_credentials(credentials, lambda: begin, "SASL_PLAINTEXT"))
 
 
 def users_with(mechanism: str, password: str) -> ScramUsers:
@@ -185,20 +198,53 @@ def test_unsecured_tokens_that_the_brokers_refuse() -> None:
         check(of_tokens(options))
 
 
+def from_file(file: Path, **more: str) -> dict[str, str]:
+    url = f"file://{file}"
+    return of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: url, **more}) | {ALLOWED: url}
+
+
 def test_the_token_in_a_file_is_read_for_each_login(tmp_path: Path) -> None:
-    url = f"file://{tmp_path}/token"
-    more = {HANDLER: FILE_LOGIN_HANDLER, URL: url, "sasl.oauthbearer.sub.claim.name": "name"}
-    settings = of_tokens("", **more) | {ALLOWED: url}
     file = tmp_path / "token"
     file.write_text(unsigned({"name": "broker", "exp": 1}) + "\n")
-    credentials = loaded(settings)
+    credentials = loaded(from_file(file, **{"sasl.oauthbearer.sub.claim.name": "name"}))
     assert credentials.user == "broker"
-    client = credentials.begin()
     file.write_text("another")
-    assert client.first() == ClientFirst("another").encode()
+    assert begun(credentials).first() == ClientFirst("another").encode()
     file.unlink()
     with pytest.raises(ServerRefused, match=r"gets no login: the token in .* cannot be read: No"):
-        credentials.begin().first()
+        begun(credentials)
+
+
+def test_a_file_that_does_not_answer_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(unsigned({"sub": "broker", "exp": 1}))
+    credentials = loaded(from_file(file))
+    answers, readers = threading.Event(), []
+
+    def slow(_: str) -> str:
+        readers.append(threading.current_thread())
+        assert answers.wait(60)
+        return "late"
+
+    async def test() -> None:
+        for _ in range(2):
+            with pytest.raises(ServerRefused, match=r"gets no login: .* no token within 0.05 s"):
+                await credentials.begin()
+        answers.set()
+        await until(lambda: not readers[0].is_alive())
+        assert (await credentials.begin()).first() == ClientFirst("late").encode()
+
+    monkeypatch.setattr(token_login, "read_token", slow)
+    monkeypatch.setattr(slow_reads, "TIMEOUT_S", 0.05)
+    asyncio.run(test())
+    assert len(readers) == 2 and threading.main_thread() not in readers
+
+
+def test_a_file_that_does_not_have_a_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = from_file(file, **{"sasl.oauthbearer.sub.claim.name": "name"})
     for text, reason in (
         (None, "cannot be read: No such file"),
         ("", "does not have a token"),

@@ -165,7 +165,7 @@ def test_a_session_ends_with_its_token() -> None:
 
 
 def test_both_sides_agree() -> None:
-    client, machine = OAuthBearerClient(lambda: "good-alice", {"a": "b"}), server()
+    client, machine = OAuthBearerClient("good-alice", {"a": "b"}), server()
     assert client.step(machine.step(client.first())) == b""
     assert client.is_complete
     assert machine.is_complete
@@ -174,7 +174,7 @@ def test_both_sides_agree() -> None:
 
 
 def test_a_client_answers_an_error_once() -> None:
-    client, machine = OAuthBearerClient(lambda: "bad"), server()
+    client, machine = OAuthBearerClient("bad"), server()
     assert client.step(machine.step(client.first())) == ABORT
     assert not client.is_complete
     with pytest.raises(LoginRefused):

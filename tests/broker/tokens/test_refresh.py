@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.runtime import Runtime
+from odradek.broker.slow_reads import SlowReads
 from odradek.broker.tokens import fetch as fetching
 from odradek.broker.tokens.fetch import FetchFailed, fetch, parse_url
 from odradek.broker.tokens.keys import BadKeys
@@ -32,12 +34,8 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-async def offload(function: Callable[[str], bytes], path: str) -> bytes:
-    return function(path)
-
-
 async def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
-    return await fetch(parse_url(url), context, offload)
+    return await fetch(parse_url(url), context, SlowReads(Runtime.system()))
 
 
 def answer(body: bytes, status: str = "200 OK", more: str = "") -> bytes:
