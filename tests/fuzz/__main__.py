@@ -8,45 +8,46 @@ import ssl
 import time
 
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
-from tests.support.client import Client
 
 from .frames import Frames
+from .listener import Listener
 from .logins import LoginSender
 from .messages import TOPICS
 from .sender import Sender
 from .tls_records import RecordSender
 
 NICE = 10
+PASSWORD = "ODRADEK_FUZZ_PASSWORD"
+"""The variable with the password of alice, for a listener with SASL."""
 
 
 async def main(given: argparse.Namespace) -> None:
     """Send what the command line says, and print what has become of it, as JSON."""
     began_s = time.monotonic()
     counts: dict[str, float] = {}
+    tls = None if given.ca is None else ssl.create_default_context(cafile=given.ca)
+    listener = Listener(given.port, tls, os.environ.get(PASSWORD))
     if given.logins:
-        logins = LoginSender(given.seed, Frames(given.seed, [bytes(16)]), given.port, given.logins)
+        logins = LoginSender(given.seed, Frames(given.seed, [bytes(16)]), listener, given.logins)
         await logins.run()
         counts |= logins.counts
     else:
-        tls = None if given.ca is None else ssl.create_default_context(cafile=given.ca)
-        counts |= await send_frames(given.port, given.seed, given.count, tls)
-        if tls is not None:
+        counts |= await send_frames(listener, given.seed, given.count)
+        if tls is not None and given.records:
             records = RecordSender(given.seed, given.port, given.records, tls)
             await records.run()
             counts |= {f"TLS {name}": value for name, value in records.counts.items()}
     print(json.dumps(counts | {"seconds": round(time.monotonic() - began_s, 1)}))
 
 
-async def send_frames(
-    port: int, seed: int, count: int, tls: ssl.SSLContext | None
-) -> dict[str, float]:
-    """Send frames, over connections with TLS or without; return what has become of them."""
-    async with await Client.connect(port, ssl=tls) as client:
+async def send_frames(listener: Listener, seed: int, count: int) -> dict[str, float]:
+    """Send frames; return what has become of them."""
+    async with await listener.connect() as client:
         ids = [(await client.create_topic(name, 2)).topic_id for name in TOPICS]
         for key_type in (0, 1):  # the topics of the coordinators
             request = FindCoordinatorRequest(coordinator_keys=["any"], key_type=key_type)
             await client.ask(request, 4)
-    sender = Sender(Frames(seed, ids), port, count, tls)
+    sender = Sender(Frames(seed, ids), listener, count)
     await sender.run()
     return dict(sender.counts)
 

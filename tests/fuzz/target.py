@@ -39,13 +39,19 @@ SETTINGS: Final = {
     "group.min.session.timeout.ms": "1",
     "odradek.transaction.version": "2",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
-    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'user_alice="{secrets.token_hex()}";'
-    ),
-    "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": SIGNED_HANDLER,
 }
 """So that random requests are served rather than refused."""
+PASSWORD: Final = secrets.token_hex()
+"""Of alice, the only user."""
+OF_SASL: Final = {
+    "plain.sasl.jaas.config": (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{PASSWORD}";'
+    ),
+    "oauthbearer.sasl.server.callback.handler.class": SIGNED_HANDLER,
+}
+"""Of each listener with SASL."""
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Its listeners have their names."""
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
 DATA: Final = "data"
 KEYS: Final = "keys.json"
@@ -62,7 +68,7 @@ class Target:
     def __init__(
         self, directory: Path, certificates: Certificates, settings: Mapping[str, str]
     ) -> None:
-        self.plain_port, self.tls_port, self.sasl_port = free_port(), free_port(), free_port()
+        self.ports = {protocol: free_port() for protocol in PROTOCOLS}
         self._directory = directory
         self._tasks = directory / "tasks"
         directory.mkdir(exist_ok=True)
@@ -71,8 +77,13 @@ class Target:
         settings = {
             **SETTINGS,
             **settings,
-            "listeners": f"PLAINTEXT://{HOST}:{self.plain_port},SSL://{HOST}:{self.tls_port},"
-            f"SASL_PLAINTEXT://{HOST}:{self.sasl_port}",
+            **{
+                f"listener.name.{protocol.lower()}.{name}": value
+                for protocol in PROTOCOLS
+                if protocol.startswith("SASL")
+                for name, value in OF_SASL.items()
+            },
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in self.ports.items()),
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.location": str(certificates.broker.store),
             "sasl.oauthbearer.jwks.endpoint.url": keys,
@@ -83,6 +94,16 @@ class Target:
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self.process = ServerProcess(command, directory / "broker.out")
+
+    @property
+    def plain_port(self) -> int:
+        """Of the listener without TLS and SASL."""
+        return self.ports["PLAINTEXT"]
+
+    @property
+    def tls_port(self) -> int:
+        """Of the one with TLS and without SASL."""
+        return self.ports["SSL"]
 
     @property
     def output(self) -> str:
@@ -98,6 +119,12 @@ class Target:
     def memory_bytes(self) -> int:
         """Its resident memory."""
         return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    @property
+    def cpu_s(self) -> float:
+        """What it has computed so far."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
 
     @property
     def connections(self) -> int:

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,8 @@ from tests.seeds import REPEAT, Repeats, repeated
 from tests.support.certificates import Certificates
 from tests.support.waiting import until
 
-from .target import GoodClient, Target, attacked
+from .__main__ import PASSWORD as FUZZ_PASSWORD
+from .target import PASSWORD, PROTOCOLS, GoodClient, Target, attacked
 
 GROWTH_BYTES_MAX: Final = 64 << 20
 P99_TIMES_MAX: Final = 3
@@ -34,16 +36,41 @@ IN_SOAK: Final = 1_000_000
 RECORDS_IN_SOAK: Final = 50_000
 PATIENT: Final = {"odradek.authentication.timeout.ms": "120000"}
 """The fuzzer is niced twice: on a busy machine it may need long for a handshake."""
-LOGINS_IN_SOAK: Final = 100_000
+LOGINS_IN_SOAK: Final = IN_SOAK
 IDLE_COUNT: Final = 200
 SEED: Final = int(os.environ.get(REPEAT) or random.SystemRandom().randrange(1_000_000))
 
 
-def fuzz(target: Target, good: GoodClient, *arguments: str) -> dict[str, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is sent to a listener."""
+
+    frames: int = 0
+    """Once the client has logged in, where it can."""
+    records: int = 0
+    """Orders of records of TLS."""
+    logins: int = 0
+    """Orders of requests of clients that do not log in, instead of the others."""
+
+
+def fuzz(
+    target: Target,
+    good: GoodClient,
+    protocol: str,
+    certificates: Certificates,
+    arguments: list[str],
+) -> dict[str, float]:
     """Run the fuzzer to its end, while the good client works; return its counts."""
-    command = [sys.executable, "-m", "tests.fuzz", *arguments]
+    command = [sys.executable, "-m", "tests.fuzz", str(target.ports[protocol]), *arguments]
+    if protocol.endswith("SSL"):
+        command += ["--ca", certificates.trust]
+    environment = {**os.environ}
+    if protocol.startswith("SASL"):
+        environment[FUZZ_PASSWORD] = PASSWORD
     with killed_at_the_end(
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
     ) as fuzzer:
         while fuzzer.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,18 +84,10 @@ def fuzz(target: Target, good: GoodClient, *arguments: str) -> dict[str, float]:
 
 
 def attack(
-    directory: Path,
-    certificates: Certificates,
-    *,
-    seed: int,
-    count: int = 0,
-    records: int = 0,
-    logins: int = 0,
+    directory: Path, certificates: Certificates, seed: int, load: Load, protocol: str = "PLAINTEXT"
 ) -> tuple[float, float]:
-    """Send frames to a broker, look at what has become of it, and print that.
+    """Attack a listener of a broker, look at what has become of the broker, and print that.
 
-    With `records` it is a listener with TLS, and gets so many orders of records as well; with
-    `logins` one with SASL, which gets so many orders of requests instead.
     Returns the good client's p99 before and meanwhile, in milliseconds.
     """
     print(f"{REPEAT}={seed}")
@@ -80,58 +99,59 @@ def attack(
             good.work()
         idle_ms = good.p99_ms()
         before_bytes, before_tasks = target.memory_bytes, target.tasks()
-        port, more = target.plain_port, ["--count", str(count)]
-        if records:
-            port = target.tls_port
-            more += ["--ca", certificates.trust, "--records", str(records)]
-        if logins:
-            port, more = target.sasl_port, ["--logins", str(logins)]
-        counts = fuzz(target, good, str(port), "--seed", str(seed), *more)
+        arguments = ["--seed", str(seed), "--count", str(load.frames)]
+        arguments += ["--records", str(load.records), "--logins", str(load.logins)]
+        counts = fuzz(target, good, protocol, certificates, arguments)
         p99_ms, grown_bytes = good.p99_ms(), target.memory_bytes - before_bytes
+        print(
+            protocol,
+            counts,
+            f"grown={grown_bytes >> 20} MiB p99={p99_ms:.1f} ms idle={idle_ms:.1f} ms "
+            f"cpu={target.cpu_s:.0f} s",
+        )
         until(lambda: target.connections == 1, "nobody but the good client is connected")
         until(lambda: target.tasks() <= before_tasks + COORDINATOR_TASKS, "no task hangs")
         good.work()
     assert grown_bytes < GROWTH_BYTES_MAX
-    if logins:
+    if load.logins:
         assert counts["breaches"] == 0
-        assert counts["answers"] > logins / 10
+        assert counts["answers"] > load.logins / 10
     else:
-        assert counts["frames"] == count
-        assert counts["connections"] < count / 3, "most connections survive"
-        assert counts["answers"] > count / 2
-    print(counts, f"grown={grown_bytes >> 20} MiB p99={p99_ms:.1f} ms idle={idle_ms:.1f} ms")
+        assert counts["frames"] == load.frames
+        assert counts["connections"] < load.frames / 3, "most connections survive"
+        assert counts["answers"] > load.frames / 2
     return idle_ms, p99_ms
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # niced, it takes long beside other tests
 def test_hostile_frames(tmp_path: Path, certificates: Certificates) -> None:
-    attack(tmp_path, certificates, count=IN_TEST, seed=SEED)
+    attack(tmp_path, certificates, SEED, Load(frames=IN_TEST))
 
 
 @pytest.mark.slow
 def test_hostile_records_of_tls(tmp_path: Path, certificates: Certificates) -> None:
-    attack(tmp_path, certificates, count=IN_TEST_TLS, seed=SEED, records=IN_TEST_TLS)
+    attack(tmp_path, certificates, SEED, Load(frames=IN_TEST_TLS, records=IN_TEST_TLS), "SASL_SSL")
 
 
 @pytest.mark.slow
 def test_hostile_logins(tmp_path: Path, certificates: Certificates) -> None:
-    attack(tmp_path, certificates, logins=IN_TEST_SASL, seed=SEED)
+    attack(tmp_path, certificates, SEED, Load(logins=IN_TEST_SASL), "SASL_PLAINTEXT")
 
 
 @repeated(in_soak=1, each_s=6 * 3600)
-def test_very_many_hostile_logins(
-    repeats: Repeats, tmp_path: Path, certificates: Certificates
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_million_hostile_logins(
+    repeats: Repeats, tmp_path: Path, certificates: Certificates, protocol: str
 ) -> None:
-    attack(tmp_path, certificates, logins=LOGINS_IN_SOAK, seed=repeats.seed)
+    attack(tmp_path, certificates, repeats.seed, Load(logins=LOGINS_IN_SOAK), protocol)
 
 
 @repeated(in_soak=1, each_s=6 * 3600)
-@pytest.mark.parametrize("records", [0, RECORDS_IN_SOAK], ids=["plain", "tls"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_million_hostile_frames(
-    repeats: Repeats, tmp_path: Path, certificates: Certificates, records: int
+    repeats: Repeats, tmp_path: Path, certificates: Certificates, protocol: str
 ) -> None:
-    idle_ms, p99_ms = attack(
-        tmp_path, certificates, count=IN_SOAK, seed=repeats.seed, records=records
-    )
+    load = Load(frames=IN_SOAK, records=RECORDS_IN_SOAK if protocol.endswith("SSL") else 0)
+    idle_ms, p99_ms = attack(tmp_path, certificates, repeats.seed, load, protocol)
     assert p99_ms <= P99_TIMES_MAX * idle_ms
