@@ -76,6 +76,7 @@ BUILT: Final[dict[str, Setting[Value]]] = {
 _ENVIRONMENT_PREFIX: Final = "ODRADEK_"
 _NOT_SETTINGS: Final = frozenset(  # variables of Odradek that are not settings of the broker
     {
+        "ODRADEK_ADMIN_URL",
         "ODRADEK_BOOTSTRAP_SERVERS",
         "ODRADEK_HEALTH_CONFIG",
         "ODRADEK_REQUIRE",

@@ -15,6 +15,7 @@ from .commands import Program
 
 COMMANDS: Final = {
     "serve": "Run a broker.",
+    "run": "Run a command beside a broker of its own.",
     "topics": "List, create, describe, change and delete topics.",
     "groups": "List, describe, explain, reset and delete consumer groups.",
     "transactions": "List, describe, explain transactions, abort hanging ones.",

@@ -5,6 +5,7 @@ from typing import Final
 
 EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "serve": ["--data-dir data --listen 127.0.0.1:9092", "-c server.properties --brokers 3"],
+    "run": ["--topics orders:6 --brokers 3 -- pytest -q", "-- go test ./..."],
     "topics list": ["-q"],
     "topics create": ["orders refunds -p 6 --config retention.ms=3600000 --if-not-exists"],
     "topics describe": ["orders --offsets"],

@@ -87,7 +87,7 @@ def read_topics(lines: Iterable[str]) -> Topics:
     for line in lines:
         name, colon, count = line.strip().partition(":")
         if colon and not count.isdecimal():
-            raise Refused(f"odradek_topics: {line!r} is not NAME or NAME:PARTITIONS")
+            raise Refused(f"topics: {line!r} is not NAME or NAME:PARTITIONS")
         found[name] = _partitions(name, int(count) if colon else 1)
     return tuple(sorted(found.items()))
 
