@@ -74,18 +74,25 @@ class ProcessCluster:
 
         Raises: BrokerFailed.
         """
-        first = int(settings.get("broker.id", 0))
         if self._own_zookeeper is not None:
             self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
         self._data_dir = data_dir
         self._protocol = protocol
         self._settings = {
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "zookeeper.connection.timeout.ms": str(round(self._start_timeout_s * 1000)),
             **internal_topic_settings(self._count),
             **settings,
             "zookeeper.connect": self._connect or "",
         }
-        self._before_brokers(self._settings)
+        try:
+            self._before_brokers(self._settings)
+            return self._start_all(int(settings.get("broker.id", 0)), ports, admin_ports)
+        except BrokerFailed:
+            self._end()
+            raise
+
+    def _start_all(self, first: int, ports: Sequence[int], admin_ports: Sequence[int]) -> Ready:
         addresses: dict[int, Address] = {}
         startup_ms = 0
         for index in range(self._count):
@@ -100,6 +107,12 @@ class ProcessCluster:
             addresses |= ready.addresses
             startup_ms = max(startup_ms, ready.startup_ms)
         return Ready(addresses=addresses, startup_ms=startup_ms)
+
+    def _end(self) -> None:
+        """Leave nothing of a failed start running."""
+        self.kill()
+        if self._own_zookeeper is not None:
+            self._own_zookeeper.stop()
 
     def stop(self) -> None:
         """Stop them one after the other, then ZooKeeper.  Raises: BrokerFailed."""

@@ -54,7 +54,7 @@ def examples(few: int, many: int) -> settings:
 
 @each_version
 @given(data=st.data())
-@examples(2, 8)
+@examples(2, 4)
 def test_what_is_encoded_decodes_to_the_same(
     cls: type[Message], version: int, data: st.DataObject
 ) -> None:
@@ -77,7 +77,7 @@ def test_every_prefix_is_truncated(cls: type[Message], version: int, data: st.Da
 
 @pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
 @given(data=st.binary(max_size=300))
-@examples(6, 20)
+@examples(6, 10)
 def test_random_bytes_are_malformed_or_a_message(cls: type[Message], data: bytes) -> None:
     for version in range(cls.VERSIONS.first, cls.VERSIONS.last + 1):
         try:

@@ -1,6 +1,7 @@
 """`odradek.testing.Broker` with several brokers: in a child, in this process, with ZooKeeper."""
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Broker, BrokerFailed
+from odradek.testing.processes import ProcessCluster
 from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
@@ -138,3 +140,24 @@ def _check_network_of_processes(broker: Broker) -> None:
     assert states == [[{"groups": [[isolated], sorted((controller, other))]}]] * 3
     broker.network.heal()
     write(broker, "cut", [b"v"])
+
+
+@pytest.mark.java
+def test_a_failed_start_leaves_nothing_running(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", str(fetch("3.9.2")))
+
+    def fail(settings: Mapping[str, str]) -> None:
+        told.append(settings["zookeeper.connect"])
+        raise BrokerFailed("no")
+
+    told: list[str] = []
+    cluster = ProcessCluster(
+        tmp_path, brokers=2, zookeeper=None, before_brokers=fail, start_timeout_s=60
+    )
+    with pytest.raises(BrokerFailed, match="no"):
+        cluster.start(data_dir=tmp_path / "data", settings={})
+    host, _, port = told[0].partition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
