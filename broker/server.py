@@ -28,6 +28,7 @@ from odradek.storage.log.log_config import LogConfig
 from . import maintenance
 from .administration.dynamic_configs import load_broker_configs
 from .assembly import assemble
+from .away import Away
 from .certificates import Certificates
 from .cluster.election import KRaftControls
 from .config import Config, ConfigError
@@ -50,6 +51,7 @@ from .metrics.metrics import Metrics
 from .net.connections import Connections
 from .net.endpoints import Endpoint
 from .net.listener import Listener, PlainListener, StreamListener
+from .network.conditions import CLIENTS, STORE
 from .node import Node
 from .partitions.closing import close_log_dirs
 from .partitions.old_transactions import with_old_transactions
@@ -61,10 +63,14 @@ from .sasl.credentials import ScramUsers
 from .tasks import TaskSupervisor
 
 if TYPE_CHECKING:
+    from .coordination.zookeeper import ZooKeeperStore
+    from .network.network import Link, Network
     from .sasl.login import Offer
 
 logger = logging.getLogger(__name__)
 
+PAUSED: Final = "paused"
+CUT_OFF: Final = "cut off"
 STORE_FILE: Final = ".odradek-store.sqlite3"  # Kafka ignores files other than its own
 IS_NOT_LINUX: Final = sys.platform != "linux"
 
@@ -88,7 +94,7 @@ class Broker:
     """The broker as its handlers see it; known once started."""
     connections: Connections
     """The connections of its clients and of other brokers; known once started."""
-    store: Store
+    store: "EmbeddedStore | ZooKeeperStore"
     """The coordination store; known once started."""
 
     def __init__(
@@ -96,7 +102,7 @@ class Broker:
         config: Config,
         runtime: Runtime,
         *,
-        store: Store | None = None,
+        store: EmbeddedStore | None = None,
         process_password: str = "",
         portable: bool = IS_NOT_LINUX,
         recovery_bar: ProgressBar = no_bar,
@@ -118,7 +124,7 @@ class Broker:
         self._recovery_bar = recovery_bar
         self._scram_users = ScramUsers()
         self._pause = Pause()
-        self._expiring: asyncio.Task[None] | None = None
+        self._away = Away(self.config.zookeeper_session_timeout_ms, self._expire_session)
         self._stack = AsyncExitStack()
         self._failed: asyncio.Future[str] | None = None
 
@@ -153,6 +159,7 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly.  Raises: StorageError if not everything could be made durable."""
         self.resume()
+        self._away.end_all()
         await self._stack.aclose()
 
     async def retire(self) -> None:
@@ -173,6 +180,7 @@ class Broker:
         self._shared_store.abandon_session(self._session.id, after_ms=after_ms)
         self.connections.reset_all()
         self._pause.end()  # only so that nothing waits
+        self._away.end_all()
         await self._stack.aclose()
 
     def pause(self) -> None:
@@ -186,16 +194,15 @@ class Broker:
         logger.info("broker pauses broker=%d", self.broker_id)
         self._pause.begin()
         self.connections.pause()
-        self._expiring = self._tasks.spawn(self._expire(self.store), "paused session")
+        self._away.begin(PAUSED, self._tasks)
 
     def resume(self) -> None:
         """Go on after `pause`, if there was one."""
         if not self._pause.is_on:
             return
         logger.info("broker resumes broker=%d", self.broker_id)
-        if self._expiring is not None:
-            self._expiring.cancel()
         self._pause.end()
+        self._away.end(PAUSED)
         self.connections.go_on()
 
     @property
@@ -203,9 +210,34 @@ class Broker:
         """Whether it is paused."""
         return self._pause.is_on
 
-    async def _expire(self, store: EmbeddedStore) -> None:
-        await asyncio.sleep(self.config.zookeeper_session_timeout_ms / 1000)
-        await store.expire_session(self._session.id)
+    def _follow_network(self, network: "Network") -> None:
+        """Do what a test wants of the links to the clients and to the store."""
+        to_store = network.link(self.broker_id, STORE)
+
+        def look() -> None:
+            if isinstance(self.store, EmbeddedStore):
+                if to_store.is_cut:
+                    self._away.begin(CUT_OFF, self._tasks)
+                else:
+                    self._away.end(CUT_OFF)
+            elif to_store.is_cut:
+                self.store.cut_off()
+            else:
+                self.store.let_through()
+
+        to_store.watch(look)
+        self._stack.callback(to_store.unwatch, look)
+        if not self._portable:
+            self.connections.follow(network.link(self.broker_id, CLIENTS))
+
+    @property
+    def can_be_cut_off_from_clients(self) -> bool:
+        """Whether it has its own sockets; asyncio's can't be diverted."""
+        return not self._portable
+
+    async def _expire_session(self) -> None:
+        assert isinstance(self.store, EmbeddedStore)
+        await self.store.expire_session(self._session.id)
 
     async def open_entrance(self, name: str, host: str, port: int) -> None:
         """Accept clients of the first listener there, too, and no longer at the last entrance.
@@ -297,7 +329,10 @@ class Broker:
 
     async def _open_session(self, log_dirs: LogDirs) -> CurrentSession:
         runtime, config = self._runtime, self.config
-        store: Store
+        network = runtime.network
+        if network is not None and network.is_cut(config.broker_id, STORE):
+            raise StartupError("a test has cut it off from the store: heal the network first")
+        store: EmbeddedStore | ZooKeeperStore
         if self._shared_store is not None:
             store = self._shared_store
         elif config.zookeeper_connect is not None:
@@ -312,10 +347,10 @@ class Broker:
             await embedded.start()
             store = embedded
         session = CurrentSession(
-            store,
+            store if network is None else _distant(store, network.link(config.broker_id, STORE)),
             config.zookeeper_session_timeout_ms,
             on_failure=self._on_session_end,
-            pause=self._pause,
+            pause=self._away.pause,
         )
         self.store = store
         self._stack.push_async_callback(session.close)
@@ -405,6 +440,8 @@ class Broker:
         configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))
         configs.broker_checks.append(certificates.check)
         self._stack.callback(self._close_entrance)
+        if self._runtime.network is not None:
+            self._follow_network(self._runtime.network)
         listeners: list[Listener] = []
         for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
             listener = self._listener(connections, endpoint)
@@ -521,6 +558,12 @@ class Broker:
                 len(old),
                 min(old),
             )
+
+
+def _distant(store: Store, link: "Link") -> Store:
+    from .coordination.distant import DistantStore  # only tests need it
+
+    return DistantStore(store, link)
 
 
 def _reason(error: OSError) -> str:

@@ -13,6 +13,7 @@ from odradek.protocol.schema import Message
 
 from ..core.partition_state import NO_LEADER, PartitionState
 from ..member.metadata import TopicInfo
+from ..network.conditions import STORE
 from ..node import Node
 from ..peers.own import ask_self
 from ..peers.peer import PeerFailed
@@ -39,10 +40,12 @@ _INVALID: Final = (
 def any_node(controls: Controls) -> Node:
     """A broker that runs: the controller, which hears of changes first, if it is here.
 
+    A broker that a test has cut off from the store may think that it is still the controller.
     Raises: Problem.
     """
     awake = _awake(controls)
-    return next((node for node in awake if node.controller.is_active), awake[0])
+    near = [node for node in awake if not controls.is_cut(node.broker_id, STORE)] or awake
+    return next((node for node in near if node.controller.is_active), near[0])
 
 
 def _awake(controls: Controls) -> list[Node]:

@@ -12,6 +12,7 @@ from ..server import Broker
 if TYPE_CHECKING:
     from ..faults.interceptor import Interceptor
     from ..local_cluster import LocalCluster
+    from ..network.conditions import End
     from ..network.network import Network
     from ..runtime import Runtime
     from ..snapshots.snapshots import Snapshots
@@ -46,10 +47,10 @@ class Controls:
         network = self.runtime.network
         return network is None or network.is_good
 
-    def is_cut(self, broker_id: int, other: int) -> bool:
-        """Whether a test has cut the link between two brokers."""
+    def is_cut(self, broker_id: int, end: "End") -> bool:
+        """Whether a test has cut the link between a broker and another one, or the store."""
         network = self.runtime.network
-        return network is not None and network.is_cut(broker_id, other)
+        return network is not None and network.is_cut(broker_id, end)
 
     @property
     def uses_zookeeper(self) -> bool:

@@ -169,8 +169,14 @@ class CurrentSession:
 
         def on_end(error: CoordinationError) -> None:
             ends.append(error)
+            if self._pause.is_on:  # it learns of it later, like one whose packets are lost
+                self._pause.hold(lost)
+            else:
+                lost()
+
+        def lost() -> None:
             if session is not None and session is self._session:
-                self._lost(error)
+                self._lost(ends[0])
 
         session = await self._store.open_session(self._timeout_ms, on_end)
         if ends:  # it ended before it was used

@@ -55,6 +55,7 @@ class ZooKeeperStore:
         self._client_options = client_options or {}
         self._sessions: set[ZooKeeperSession] = set()
         self._closed = False
+        self._is_cut_off = False
 
     @property
     def sessions(self) -> "list[ZooKeeperSession]":
@@ -71,6 +72,8 @@ class ZooKeeperStore:
         """
         if self._closed:
             raise CoordinationLost("the store is closed")
+        if self._is_cut_off:
+            raise StoreError("ZooKeeper cannot be reached: a test has cut the network")
         try:
             import kazoo  # noqa: F401
         except ImportError as error:
@@ -98,7 +101,24 @@ class ZooKeeperStore:
         except SessionExpired as error:
             raise StoreError(f"ZooKeeper has ended a new session: {error}") from error
         self._sessions = {*self.sessions, session}
+        if self._is_cut_off:
+            session.cut_off()
         return session
+
+    def cut_off(self) -> None:
+        """End the connections, and make no other ones until `let_through`, as a test wants it.
+
+        ZooKeeper expires the sessions at their timeout.
+        """
+        self._is_cut_off = True
+        for session in self.sessions:
+            session.cut_off()
+
+    def let_through(self) -> None:
+        """The end of `cut_off`."""
+        self._is_cut_off = False
+        for session in self.sessions:
+            session.let_through()
 
     async def close(self) -> None:
         """End all sessions; their pending operations are finished first, if ZooKeeper answers."""

@@ -12,6 +12,7 @@ import asyncio
 import select
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +56,9 @@ class LoopHandler:
         self.connection = NO_CONNECTION
         """The number of the connection on which requests would be sent now."""
         self._connection_count = 0
+        self._socket: socket.socket | None = None
+        self._in_reach = threads.event_object()
+        self._in_reach.set()
         self._inbox: list[Call] = []
         self._inbox_lock = threads.lock_object()
 
@@ -74,14 +78,18 @@ class LoopHandler:
         self, address: tuple[str, int], *, hostname: str, timeout: float, **_: Any
     ) -> socket.socket:
         """Connect; unlike kazoo's own function, close the socket if the handshake fails."""
-        connection = socket.create_connection(address, min(timeout, self._handshake_s))
+        timeout = min(timeout, self._handshake_s)
+        if not self._in_reach.wait(timeout):
+            raise self.timeout_exception("a test has cut the network")
+        connection = socket.create_connection(address, timeout)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
-                return self._tls.wrap_socket(connection, server_hostname=hostname)
+                connection = self._tls.wrap_socket(connection, server_hostname=hostname)
         except BaseException:
             connection.close()
             raise
+        self._socket = connection
         return connection
 
     def select(
@@ -140,6 +148,17 @@ class LoopHandler:
             self.connection = NO_CONNECTION
 
     # --- on the loop
+
+    def cut_off(self) -> None:
+        """End the connection, and make no other one until `let_through`."""
+        self._in_reach.clear()
+        if self._socket is not None:
+            with suppress(OSError):  # it has ended by itself
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def let_through(self) -> None:
+        """Make connections again."""
+        self._in_reach.set()
 
     def in_thread(self, function: Callable[[], None]) -> asyncio.Future[None]:
         """Run a blocking function of kazoo in a thread; the future is done when it has returned."""

@@ -143,6 +143,14 @@ class ZooKeeperSession(SingleWrites):
         found: tuple[int, bytes] | None = self._client.kazoo.client_id
         return found
 
+    def cut_off(self) -> None:
+        """End the connection, and make no other one until `let_through`, as a test wants it."""
+        self._client.handler.cut_off()
+
+    def let_through(self) -> None:
+        """The end of `cut_off`."""
+        self._client.handler.let_through()
+
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
         """The data of a node."""
         answer: tuple[bytes, Stat] = await self._read("get", path, watch)

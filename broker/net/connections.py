@@ -15,13 +15,16 @@ from ..runtime import Clock, Runtime
 from .admission import Admission
 from .connection import Connection
 from .dispatcher import Dispatcher
+from .plain_socket import PlainConnection
 from .receive import ReceiveBudget
 from .turns import Turns
 
 if TYPE_CHECKING:
+    from ..network.network import Link
     from ..node import Node
     from ..sasl.login import Offer
     from .authenticator import Authenticator
+    from .detour import Detour
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class Connections:
         self.is_paused = False
         """Whether nothing is read."""
         self._turns_clients_away = False
+        self._link: Link | None = None
+        self._detours: dict[Connection, Detour] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -93,6 +98,36 @@ class Connections:
         if self._turns_clients_away and not self.admission.is_of_brokers(connection.listener_name):
             # Not now, as it is still being made; but before anything is read from it.
             asyncio.get_running_loop().call_soon(connection.close, "")
+        if self._link is not None and not self._link.is_good:
+            self._divert(connection)
+
+    def follow(self, link: "Link") -> None:
+        """Let the bytes of clients go over this link; all connections must be on plain sockets."""
+        self._link = link
+        link.watch(self._divert_all)
+        self._divert_all()
+
+    def _divert_all(self) -> None:
+        if self._link is not None and not self._link.is_good:
+            for connection in list(self._open):
+                self._divert(connection)
+
+    def _divert(self, connection: Connection) -> None:
+        """Let a connection of a client take a detour, from now on until it ends."""
+        if connection.closed or connection in self._detours:
+            return
+        if self.admission.is_of_brokers(connection.listener_name):
+            return
+        from .detour import Detour  # only tests need it
+
+        assert isinstance(connection, PlainConnection)
+        assert self._link is not None
+        client, other = connection.detach()
+
+        def on_end() -> None:
+            self._detours.pop(connection, None)
+
+        self._detours[connection] = Detour(client, other, self._link, on_end)
 
     def dispatcher_for(self, connection: Connection) -> "Dispatcher | Authenticator":
         """What handles the requests of a new connection: where clients must log in, only that."""
@@ -145,12 +180,18 @@ class Connections:
         self.admission.held.close_all()
         for connection in list(self._open):
             connection.close("")
+        for detour in list(self._detours.values()):
+            detour.close()
+        if self._link is not None:
+            self._link.unwatch(self._divert_all)
 
     def reset_all(self) -> None:
         """Reset all connections, so that clients see what a dead broker would show them."""
         self.admission.held.close_all()
         for connection in list(self._open):
             connection.reset()
+        for detour in list(self._detours.values()):
+            detour.reset()
 
     def log_closed(self, connection: Connection, reason: str) -> None:
         """Log one line for a connection closed for a reason; the number of lines is limited."""

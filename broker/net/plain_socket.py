@@ -54,6 +54,17 @@ class PlainConnection(Connection):
         self._warming: asyncio.Future[None] | None = None
         self._loop.add_reader(sock, self._on_readable)
 
+    def detach(self) -> tuple[socket.socket, socket.socket]:
+        """Go on with one of a pair of sockets; return the socket of before, and the other one."""
+        before = self._socket
+        self._socket, other = socket.socketpair()
+        self._socket.setblocking(False)
+        if self._loop.remove_reader(before):
+            self._loop.add_reader(self._socket, self._on_readable)
+        if self._loop.remove_writer(before):
+            self._loop.add_writer(self._socket, self._on_writable)
+        return before, other
+
     @property
     def is_sending(self) -> bool:
         """Whether an answer is still on its way out."""

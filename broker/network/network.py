@@ -20,6 +20,11 @@ class Link:
         """Whether bytes pass as if there were no `Link`."""
         return self.condition is GOOD
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing arrives."""
+        return self.condition.is_cut
+
     def watch(self, changed: Callable[[], None]) -> None:
         """Call this whenever the condition changes."""
         self._users.add(changed)
@@ -37,7 +42,7 @@ class Link:
 
     async def cross(self) -> None:
         """Return once something small and its answer would have arrived."""
-        while self.condition.is_cut:
+        while self.is_cut:
             mended = asyncio.Event()
             self.watch(mended.set)
             try:

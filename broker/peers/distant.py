@@ -47,7 +47,7 @@ class DistantConnection(PeerConnection):
         transport = self._transport
         if self.failure or transport is None:
             return
-        if self._link.condition.is_cut:
+        if self._link.is_cut:
             transport.pause_reading()
             return
         now_s = asyncio.get_running_loop().time()

@@ -178,6 +178,7 @@ class Broker(Records, Waiting):
             raise
         self._down.clear()
         self._paused.clear()
+        self._network.forget()
         self._open_entrance()
         if self._security.has_grants_to_make:
             controller = isr.controller(
@@ -247,11 +248,12 @@ class Broker(Records, Waiting):
             self._clean_up()
 
     def reset(self) -> None:
-        """Start what is down, resume what is paused, and delete every topic.
+        """Start what is down, resume what is paused, heal the network, and delete every topic.
 
         Raises: BrokerFailed.
         """
         self._resume_paused()
+        self._network.heal()
         self.start()
         address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
         delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
@@ -596,8 +598,9 @@ class Broker(Records, Waiting):
 
     def _live_addresses(self) -> dict[int, Address]:
         addresses = self._told.addresses
-        gone = self._down | self._paused
-        return {number: addresses[number] for number in addresses if number not in gone}
+        live = addresses.keys() - self._down - self._paused
+        near = live - self._network.cut_off or live
+        return {number: addresses[number] for number in addresses if number in near}
 
     def _clean_up(self) -> None:
         self._snapshots.close()

@@ -27,36 +27,70 @@ class Network:
     def __repr__(self) -> str:
         return "<Network>"
 
-    def split(self, *groups: Collection[int]) -> None:
+    def split(self, *groups: Collection[int], clients: bool = False, store: bool = False) -> None:
         """Cut the links between groups of brokers; those in no group are with the last one.
 
-        Raises: ValueError.
+        `clients`, `store`: they, too, are with the last group, and other brokers do not reach them.
+        Raises: ValueError, AdminError if that can't be done here.
         """
         for group in groups:
             for broker_id in group:
                 self._check_broker(broker_id)
-        self._post("split", groups=[sorted(group) for group in groups])
+        self._post(
+            "split", groups=[sorted(group) for group in groups], clients=clients, store=store
+        )
 
-    def isolate(self, broker_id: int) -> None:
-        """Cut the links between a broker and all others.  Raises: ValueError."""
-        self._check_broker(broker_id)
-        others = [other for other in self._broker_ids() if other != broker_id]
-        self._post("split", groups=[[broker_id], others])
+    def isolate(self, broker_id: int, *, clients: bool = False, store: bool = False) -> None:
+        """Cut the links between a broker and all others, clients or the store as with `split`.
 
-    def slow(self, broker_id: int, *, delay: Duration = 0, bytes_per_s: int | None = None) -> None:
-        """Let each request and its answer take longer between a broker and all others.
-
-        `bytes_per_s` is the rate of each connection in each direction. Replaces what was said of
-        this broker before.  Raises: ValueError.
+        Raises: ValueError, AdminError.
         """
         self._check_broker(broker_id)
-        delay_s = seconds_of(delay)
-        self._post("slow", broker=broker_id, delay=delay_s, bytes_per_s=bytes_per_s)
+        others = [other for other in self._broker_ids() if other != broker_id]
+        if others:
+            self._post("split", groups=[[broker_id], others], clients=clients, store=store)
+        else:
+            self._post("isolate", broker=broker_id, clients=clients, store=store)
+
+    def slow(
+        self,
+        broker_id: int,
+        *,
+        delay: Duration = 0,
+        bytes_per_s: int | None = None,
+        clients: bool = False,
+        store: bool = False,
+    ) -> None:
+        """Let each request and its answer take longer between a broker and all others.
+
+        `bytes_per_s` is the rate of each connection in each direction. `clients`, `store`: between
+        it and its clients, or the store, too. Replaces what was said of this broker before.
+        Raises: ValueError, AdminError if that can't be done here.
+        """
+        self._check_broker(broker_id)
+        self._post(
+            "slow",
+            broker=broker_id,
+            delay=seconds_of(delay),
+            bytes_per_s=bytes_per_s,
+            clients=clients,
+            store=store,
+        )
 
     def heal(self) -> None:
         """Mend all links, and let none be slow."""
         self._post("heal")
         self._calls.clear()
+
+    def forget(self) -> None:
+        """Take note that the brokers have a good network: they were started, or restored."""
+        self._calls.clear()
+
+    @property
+    def cut_off(self) -> set[int]:
+        """The brokers that are in another than the last group of a split."""
+        splits = (fields["groups"] for verb, fields in self._calls if verb == "split")
+        return {broker_id for groups in splits for group in groups[:-1] for broker_id in group}
 
     def catch_up(self) -> None:
         """Tell processes that have not heard of the last call: they did not run, or were paused."""

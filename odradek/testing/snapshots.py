@@ -62,6 +62,7 @@ class Snapshots:
         """
         if snapshot not in self._taken:
             raise ValueError("this snapshot is of another broker")
+        self._broker._network.forget()  # it is healed, or else all brokers are started again
         fields = {"ports": ports, "forgets_requests": forgets_requests}
         if not self._restores_in_place(snapshot, fields):
             check_version(snapshot.directory)

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Broker, BrokerFailed
+from odradek.testing.door import AdminError
 from odradek.testing.processes import ProcessCluster
 from tests.kafka.jars import fetch
 from tests.support.waiting import until
@@ -137,9 +138,27 @@ def _check_network_of_processes(broker: Broker) -> None:
     broker.stop(other)
     broker.start(other, in_sync=False)  # it is told what the others have been told
     states = [admin.get("network")["splits"] for admin in broker._admins]
-    assert states == [[{"groups": [[isolated], sorted((controller, other))]}]] * 3
+    assert (
+        states
+        == [
+            [
+                {
+                    "groups": [[isolated], sorted((controller, other))],
+                    "clients": False,
+                    "store": False,
+                }
+            ]
+        ]
+        * 3
+    )
     broker.network.heal()
     write(broker, "cut", [b"v"])
+    with pytest.raises(AdminError, match="brokers connect to the same listener"):
+        broker.network.slow(isolated, delay="1s", clients=True)
+    broker.network.isolate(controller, clients=True, store=True)
+    until(lambda: broker.leader("cut") == isolated)  # once the session has expired
+    broker.network.heal()
+    until(lambda: controller in broker.topics["cut"].partitions[0].isr)
 
 
 @pytest.mark.java

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from odradek.testing import Broker
 from odradek.testing.door import AdminError
@@ -97,9 +97,86 @@ def test_a_slow_link_is_as_slow_as_it_is_said_to_be(three: Broker) -> None:
     three.network.slow(other, bytes_per_s=300_000)
     assert write_s(300_000) > max(usual_s, 0.8)
     assert isr(three, "slow") == [0, 1, 2]
-    assert three.network.state["slow"] == [{"broker": other, "delay_s": 0, "bytes_per_s": 300_000}]
+    (shown,) = three.network.state["slow"]
+    assert (shown["broker"], shown["delay_s"], shown["bytes_per_s"]) == (other, 0, 300_000)
     three.network.heal()
     assert three.network.state == {"splits": [], "slow": []}
+
+
+def test_a_leader_that_is_isolated_is_replaced_and_loses_nothing_acknowledged(
+    three: Broker,
+) -> None:
+    three.topics.create("led", replication_factor=3)
+    isolated = three.move_leader("led", to=controller(three))
+    acknowledged: set[bytes] = set()
+
+    def note(error: object, message: Message) -> None:
+        if error is None:
+            acknowledged.add(bytes(message.value() or b""))
+
+    patience = {"socket.timeout.ms": 2_000, "request.timeout.ms": 2_000}
+    producer = Producer({**three.client_config("confluent"), **patience, "acks": "all"})
+    for number in range(300):
+        if number == 100:
+            producer.flush(30)
+            three.network.isolate(isolated, clients=True, store=True)
+        if number == 200:
+            until(lambda: three.leader("led") not in (isolated, -1))
+        producer.produce("led", f"{number}", on_delivery=note)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert len(acknowledged) == 300
+    until(lambda: isr(three, "led") == sorted({0, 1, 2} - {isolated}))
+    assert controller(three) != isolated
+    three.network.heal()
+    until(lambda: isr(three, "led") == [0, 1, 2])
+    assert three.move_leader("led", to=isolated) == isolated
+    values = [record.value for record in three.records("led")]
+    assert acknowledged <= set(values)
+
+
+def test_clients_reach_nothing_and_slow_brokers_slowly(three: Broker) -> None:
+    three.topics.create("reached", replication_factor=1)
+    leader = three.leader("reached")
+    consumer = Consumer({**three.client_config("confluent"), "group.id": "none"})
+    consumer.assign([TopicPartition("reached", 0, 0)])
+    producer = Producer(three.client_config("confluent"))
+    producer.produce("reached", b"first")
+    assert producer.flush(30) == 0
+    (message,) = consumer.consume(1, timeout=30)
+    assert message.value() == b"first"
+    three.network.isolate(leader, clients=True)
+    producer.produce("reached", b"second")
+    assert producer.flush(0.3) == 1
+    three.produce("reached", bytes(200_000))  # through the admin API, which is no client
+    assert consumer.consume(1, timeout=0.3) == []
+    three.network.heal()
+    assert producer.flush(30) == 0
+    assert len(consumer.consume(2, timeout=30)) == 2
+    begun_s = time.monotonic()
+    three.network.slow(leader, delay="300ms", clients=True)
+    producer.produce("reached", b"third")
+    assert producer.flush(30) == 0
+    assert time.monotonic() - begun_s > 0.3
+    three.network.slow(leader, bytes_per_s=200_000, clients=True)
+    begun_s = time.monotonic()
+    consumer.assign([TopicPartition("reached", 0, 1)])
+    assert len(consumer.consume(3, timeout=30)) == 3
+    assert time.monotonic() - begun_s > 0.7
+    consumer.close()
+
+
+def test_the_store_is_slow(three: Broker) -> None:
+    usual_s = create_s(three, "quick")
+    three.network.slow(controller(three), delay="100ms", store=True)
+    assert create_s(three, "tardy") > usual_s + 0.2
+    assert three.topics["tardy"].partitions[0].isr
+
+
+def create_s(broker: Broker, topic: str) -> float:
+    begun_s = time.monotonic()
+    broker.topics.create(topic)
+    return time.monotonic() - begun_s
 
 
 def test_a_snapshot_is_of_a_good_network(three: Broker) -> None:
