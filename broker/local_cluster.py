@@ -132,6 +132,10 @@ class LocalCluster:
         """The ids of all brokers, running or not."""
         return list(self._configs)
 
+    def data_dir(self, broker_id: int) -> str:
+        """The directory of one broker, running or not.  Raises: KeyError."""
+        return self._configs[broker_id]["log.dirs"]
+
     async def start(self) -> None:
         """Start all brokers; return once they serve.  Raises: StartupError."""
         self._failed = asyncio.get_running_loop().create_future()

@@ -119,8 +119,8 @@ class RealFileSystem:
 
     def __init__(self, *, open_files_max: int = OPEN_FILES_MAX, syncs: bool = True) -> None:
         """`syncs` false: fsync does nothing, for data that a power failure may destroy."""
-        self._syncs = syncs
-        self._open_files_max = open_files_max
+        self.syncs = syncs
+        self.open_files_max = open_files_max
         self._open: dict[LogFile, None] = {}
 
     # -- log files and their descriptors
@@ -131,7 +131,7 @@ class RealFileSystem:
 
     def open_descriptor(self, file: LogFile) -> int:
         """Open a file for `LogFile`; close another one first if too many are open."""
-        if len(self._open) >= self._open_files_max:
+        if len(self._open) >= self.open_files_max:
             self._make_room()
         with guarded(file.path):
             descriptor = open_regular(file.path, os.O_RDWR)
@@ -159,7 +159,7 @@ class RealFileSystem:
 
     def fsync(self, descriptor: int) -> None:
         """fsync a descriptor.  Raises: OSError."""
-        if self._syncs:
+        if self.syncs:
             os.fsync(descriptor)
 
     # -- whole files and directories

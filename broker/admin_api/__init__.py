@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 
 def prepare_admin(config: "Config", runtime: "Runtime") -> None:
-    """Before brokers are made, give them what the admin API can change: clock and network."""
+    """Before brokers are made, give them what the admin API can change: clock, network, disks."""
     if config.odradek_admin_listener:
+        from odradek.storage.files import RealFileSystem
+
+        from ..faults.disks import BreakableFiles
         from ..movable_clock import MovableClock
         from ..network.network import Network
 
         runtime.clock = MovableClock(runtime.clock)
         runtime.network = Network()
+        files = runtime.files
+        assert isinstance(files, RealFileSystem)
+        runtime.files = BreakableFiles(open_files_max=files.open_files_max, syncs=files.syncs)
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.storage.errors import StorageError
 
+from ..faults.disks import DiskState
 from ..server import StartupError
 from .asking import wait_for_all
 from .controls import Controls
@@ -20,6 +21,7 @@ BROKER = members(
     state=one_of("running", "paused", "down"),
     host=either(STRING, NULL),
     port=either(INTEGER, NULL),
+    disk=one_of(*[state.value for state in DiskState]),
 )
 BROKERS = members(brokers=array(BROKER))
 EXPIRE = Field("expire", BOOLEAN, "End the session at once, not at its timeout.", False)
@@ -27,7 +29,7 @@ EXPIRE = Field("expire", BOOLEAN, "End the session at once, not at its timeout."
 
 def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """List the brokers of this process."""
-    return {"brokers": [_state(controls, broker_id) for broker_id in controls.broker_ids]}
+    return {"brokers": [state_of(controls, broker_id) for broker_id in controls.broker_ids]}
 
 
 async def start(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -38,7 +40,7 @@ async def start(controls: Controls, path: Mapping[str, str], fields: Mapping[str
             await _cluster(controls, broker_id, "started").start_broker(broker_id)
         except (StartupError, StorageError) as error:
             raise Problem(409, f"broker {broker_id} can't start: {error}") from error
-    return _state(controls, broker_id)
+    return state_of(controls, broker_id)
 
 
 async def stop(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -51,7 +53,7 @@ async def stop(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
             await cluster.stop_broker(broker_id)
         except StorageError as error:
             raise Problem(409, f"broker {broker_id} did not stop cleanly: {error}") from error
-    return _state(controls, broker_id)
+    return state_of(controls, broker_id)
 
 
 async def kill(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -61,7 +63,7 @@ async def kill(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
         cluster = _cluster(controls, broker_id, "killed")
         _check_running(controls, broker_id)
         await cluster.kill_broker(broker_id, expire=fields["expire"])
-    return _state(controls, broker_id)
+    return state_of(controls, broker_id)
 
 
 async def pause(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -73,7 +75,7 @@ async def pause(controls: Controls, path: Mapping[str, str], fields: Mapping[str
         if broker.config.zookeeper_connect is not None:
             raise Problem(409, "this broker uses ZooKeeper: stop its process with SIGSTOP")
         broker.pause()
-    return _state(controls, broker_id)
+    return state_of(controls, broker_id)
 
 
 async def resume(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
@@ -87,7 +89,7 @@ async def resume(controls: Controls, path: Mapping[str, str], fields: Mapping[st
             lambda node: broker_id in node.metadata.brokers,
             f"the registration of broker {broker_id}",
         )
-    return _state(controls, broker_id)
+    return state_of(controls, broker_id)
 
 
 def broker_id_in(path: Mapping[str, str], controls: Controls) -> int:
@@ -115,9 +117,12 @@ def _check_running(controls: Controls, broker_id: int) -> None:
         raise Problem(409, f"broker {broker_id} is not running")
 
 
-def _state(controls: Controls, broker_id: int) -> Json:
+def state_of(controls: Controls, broker_id: int) -> Json:
+    """A broker, as it is now."""
+    disk = controls.disks.worst_of(controls.log_dirs(broker_id)).value
     broker = controls.brokers.get(broker_id)
     if broker is None:
-        return {"id": broker_id, "state": "down", "host": None, "port": None}
+        return {"id": broker_id, "state": "down", "host": None, "port": None, "disk": disk}
     state = "paused" if broker.is_paused else "running"
-    return {"id": broker_id, "state": state, "host": broker.host, "port": broker.port}
+    where = {"host": broker.host, "port": broker.port}
+    return {"id": broker_id, "state": state, **where, "disk": disk}

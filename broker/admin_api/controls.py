@@ -1,10 +1,12 @@
 """What the resources of the admin API may touch."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..faults.disks import BreakableFiles
 from ..movable_clock import MovableClock
 from ..running import broker_ids_of, brokers_of
 from ..server import Broker
@@ -58,6 +60,12 @@ class Controls:
         return isinstance(self.running, Broker) and bool(self.running.config.zookeeper_connect)
 
     @property
+    def disks(self) -> BreakableFiles:
+        """The brokers' disks."""
+        assert isinstance(self.runtime.files, BreakableFiles)
+        return self.runtime.files
+
+    @property
     def cluster(self) -> "LocalCluster | None":
         """The cluster, if this process has several brokers."""
         return None if isinstance(self.running, Broker) else self.running
@@ -77,3 +85,11 @@ class Controls:
     def broker_ids(self) -> list[int]:
         """The ids of all brokers, running or not."""
         return broker_ids_of(self.running)
+
+    def log_dirs(self, broker_id: int) -> list[str]:
+        """The absolute paths of a broker's log directories."""
+        if isinstance(self.running, Broker):
+            paths = self.running.config.data_dirs
+        else:
+            paths = (self.running.data_dir(broker_id),)
+        return [os.path.abspath(path) for path in paths]

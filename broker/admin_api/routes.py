@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from . import (
     brokers,
     clock,
+    disks,
     entrance,
     faults,
     groups,
@@ -85,6 +86,15 @@ ROUTES: Final = (
     Route("POST", "/network/isolate", network.isolate, network.NETWORK, network.ISOLATE),
     Route("POST", "/network/slow", network.slow, network.NETWORK, network.SLOW),
     Route("POST", "/network/heal", network.heal, network.NETWORK),
+    Route("POST", "/brokers/{id}/disk_full", disks.fill, brokers.BROKER, (disks.LOG_DIR,)),
+    Route(
+        "POST",
+        "/brokers/{id}/fail_disk",
+        disks.fail,
+        brokers.BROKER,
+        (disks.LOG_DIR, brokers.EXPIRE),
+    ),
+    Route("POST", "/brokers/{id}/heal_disk", disks.heal, brokers.BROKER, (disks.LOG_DIR,)),
     Route("GET", "/topics", topics.show_all, topics.TOPICS, topics.LIST),
     Route("POST", "/topics", topics.create, topics.TOPIC, topics.CREATE, status=201),
     Route("GET", "/topics/{topic}", topics.show, topics.TOPIC),

@@ -52,6 +52,7 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
     if fields["ports"] is not None:  # first, so that no client of before comes back meanwhile
         await entrance.open_another(controls, path, fields)
     async with controls.changing_brokers:
+        controls.disks.heal_all()
         try:
             if fields["forgets_requests"]:
                 network.heal(controls, path, fields)

@@ -1,5 +1,6 @@
 """`Broker`: an Odradek broker, or a cluster of them, for a test."""
 
+import contextlib
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from .child import ChildBroker
 from .child_cluster import ChildCluster
 from .clock import Clock
 from .commands import EXPIRE, KILL, START, STOP
+from .disks import Disks
 from .door import AdminClient, AdminClients
 from .errors import BrokerFailed, hides
 from .faults import Faults
@@ -75,7 +77,7 @@ OWN_SETTINGS: Final = {
 }
 
 
-class Broker(Records, Waiting):
+class Broker(Records, Waiting, Disks):
     """A broker, or a cluster of them, on free ports of this machine; a context manager.
 
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several
@@ -248,12 +250,13 @@ class Broker(Records, Waiting):
             self._clean_up()
 
     def reset(self) -> None:
-        """Start what is down, resume what is paused, heal the network, and delete every topic.
+        """Start and resume what is down, heal network and disks, and delete every topic.
 
         Raises: BrokerFailed.
         """
         self._resume_paused()
         self._network.heal()
+        self._heal_disks()
         self.start()
         address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
         delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
@@ -574,6 +577,16 @@ class Broker(Records, Waiting):
         if self._runner is None:
             raise BrokerFailed("the brokers do not run")
         self._runner.command(command, broker_id)
+
+    def _end_with_disk(self, broker_id: int) -> None:
+        """Not to wait for a process that ends as the disk of its broker has failed."""
+        if self._zookeeper is not None:
+            self._command(KILL, broker_id)
+        elif self._in_process and self._runner is not None:
+            with contextlib.suppress(BrokerFailed):  # it says which disk
+                self._runner.stop()
+        else:
+            self.kill()
 
     def _pause_or_resume(self, verb: str, broker_id: int, number: int) -> None:
         from .processes import ProcessCluster

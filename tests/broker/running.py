@@ -9,13 +9,13 @@ from typing import Any
 
 from odradek.broker.config import load_config
 from odradek.broker.coordination.current import CurrentSession
+from odradek.broker.faults.disks import BreakableFiles
 from odradek.broker.net.connections import Connections
 from odradek.broker.net.listener import Listener
 from odradek.broker.node import Node
 from odradek.broker.runtime import Clock, Runtime
 from odradek.broker.server import Broker
 from odradek.storage.directory.log_dirs import LogDirs
-from odradek.storage.files import RealFileSystem
 from odradek.storage.log.log_file import LogFile
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -26,8 +26,11 @@ HOST = "127.0.0.1"
 DEADLINE_S = 30
 
 
-class WatchedFiles(RealFileSystem):
-    """The machine's disk without fsync, which remembers what was opened, and synced by its name."""
+class WatchedFiles(BreakableFiles):
+    """The machine's disk without fsync, which the admin API can break.
+
+    It remembers what was opened, and synced by its name.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ def test_log_files_leave_half_of_few_descriptors_to_others(monkeypatch: pytest.M
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 200))
     runtime = Runtime.system()
     assert isinstance(runtime.files, RealFileSystem)
-    assert runtime.files._open_files_max == 50
+    assert runtime.files.open_files_max == 50
     runtime.close()
 
 

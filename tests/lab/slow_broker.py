@@ -28,7 +28,7 @@ class SlowFileSystem(RealFileSystem):
     """The machine's own disk, with delays by kind of call."""
 
     def __init__(self, files: RealFileSystem, delays: str) -> None:
-        super().__init__(open_files_max=files._open_files_max)
+        super().__init__(open_files_max=files.open_files_max)
         self._delays = delays
         self._read_at = 0
         self._seconds: dict[str, float] = {}

@@ -32,13 +32,13 @@ class SlowDisk(FaultyFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.syncs: list[str] = []
+        self.seen_syncs: list[str] = []
         self.go_on = threading.Event()
         self.go_on.set()
 
     def meet(self, operation: str, path: str) -> None:
         if operation == "sync" and path.endswith(".log"):
-            self.syncs.append(path)
+            self.seen_syncs.append(path)
             assert self.go_on.wait(20)
         super().meet(operation, path)
 
@@ -84,7 +84,7 @@ def test_nothing_is_answered_or_seen_before_its_fsync(tmp_path: Path, acks: int)
             reader = await broker.client()
             disk.go_on.clear()
             correlation_id = send(client, b"a", acks=acks)
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             data = await reader.fetch("t")
             assert (data.high_watermark, records_in(data.records)) == (0, [])
             assert partition_of(broker).log.log_end_offset == 1
@@ -102,7 +102,7 @@ def test_one_fsync_covers_all_that_came_before_it_began(tmp_path: Path) -> None:
         async with on_slow_disk(tmp_path) as (broker, disk, client):
             disk.go_on.clear()
             first = send(client, b"first")
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             others = [await broker.client() for _ in range(8)]
             asked = [(other, send(other, b"%d" % i)) for i, other in enumerate(others)]
             await until(lambda: partition_of(broker).log.log_end_offset == 9)
@@ -110,7 +110,7 @@ def test_one_fsync_covers_all_that_came_before_it_began(tmp_path: Path) -> None:
             assert await result_of(client, first) == (0, 0)
             codes = [await result_of(*each) for each in asked]
             assert sorted(codes) == [(0, offset) for offset in range(1, 9)]
-            assert len(disk.syncs) == 2
+            assert len(disk.seen_syncs) == 2
 
     asyncio.run(main())
 
@@ -122,7 +122,7 @@ def test_partitions_are_flushed_beside_each_other(tmp_path: Path) -> None:
             disk.go_on.clear()
             first = send(client, b"a")
             second = other.send(produce_request("u", {0: batch_of(b"b")}), 11)
-            await until(lambda: len(disk.syncs) == 2)
+            await until(lambda: len(disk.seen_syncs) == 2)
             disk.go_on.set()
             assert await result_of(client, first) == await result_of(other, second) == (0, 0)
 
@@ -136,10 +136,10 @@ def test_writes_wait_when_so_many_records_are_not_durable(tmp_path: Path) -> Non
             for offset in range(2):
                 assert await client.append("t", batch_of(b"v")) == offset
             assert (await client.fetch("t")).high_watermark == 2
-            assert not disk.syncs
+            assert not disk.seen_syncs
             third, fourth = send(client, b"v"), send(client, b"v", acks=1)
             await until(lambda: partition_of(broker).log.log_end_offset == 4)
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             assert len(waiters_of(broker)) == 2  # the fourth may not overtake the third
             disk.go_on.set()
             assert await result_of(client, third) == (0, 2)
@@ -155,13 +155,13 @@ def test_the_setting_of_a_topic_counts_from_now_on(tmp_path: Path) -> None:
     async def main() -> None:
         async with on_slow_disk(tmp_path, NEVER) as (broker, disk, client):
             await client.append("t", batch_of(b"a"))
-            assert not disk.syncs
+            assert not disk.seen_syncs
             broker.node.replicas.set_overrides("t", {"flush.messages": "1"})
             await client.append("t", batch_of(b"a"))
-            assert len(disk.syncs) == 1
+            assert len(disk.seen_syncs) == 1
             broker.node.replicas.set_overrides("t", {})
             await client.append("t", batch_of(b"a"))
-            assert len(disk.syncs) == 1
+            assert len(disk.seen_syncs) == 1
 
     asyncio.run(main())
 
@@ -174,7 +174,7 @@ def test_a_failed_fsync_acknowledges_nothing_and_is_the_last(tmp_path: Path, ack
             disk.go_on.clear()
             disk.faults["sync"] = errno.EIO
             first = send(client, b"a", acks=acks)
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             second = send(other, b"b", acks=acks)
             await until(lambda: partition_of(broker).log.log_end_offset == 2)
             disk.go_on.set()
@@ -186,7 +186,7 @@ def test_a_failed_fsync_acknowledges_nothing_and_is_the_last(tmp_path: Path, ack
                 ErrorCode.KAFKA_STORAGE_ERROR
             )
             assert broker.node.replicas.is_offline
-            assert len(disk.syncs) == 1
+            assert len(disk.seen_syncs) == 1
 
     asyncio.run(main())
 
@@ -214,7 +214,7 @@ def test_who_loses_the_partition_hears_of_it(tmp_path: Path) -> None:
         async with on_slow_disk(tmp_path) as (broker, disk, client):
             disk.go_on.clear()
             correlation_id = send(client, b"a")
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             partition = partition_of(broker)
             ours = partition.state
             epoch = ours.leader_epoch + 1
@@ -235,7 +235,7 @@ def test_a_topic_that_is_deleted_meanwhile(tmp_path: Path) -> None:
             other = await broker.client()
             disk.go_on.clear()
             correlation_id = send(client, b"a")
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             await other.ask(delete_topics(6, "t"), 6)
             code, _ = await result_of(client, correlation_id)
             assert code in (
@@ -280,7 +280,7 @@ def test_produces_follow_each_other_and_all_else_waits_behind_them(tmp_path: Pat
                 assert await result_of(client, correlation_id) == (0, offset)
             await client.read(MetadataResponse, 12, metadata)
             assert await result_of(client, behind) == (0, 100)
-            assert len(disk.syncs) < 10
+            assert len(disk.seen_syncs) < 10
 
     asyncio.run(main())
 
@@ -343,7 +343,7 @@ def test_a_log_that_was_cut_below_what_was_due(tmp_path: Path) -> None:
         async with on_slow_disk(tmp_path, {**NEVER, **EVERY_THIRD}) as (broker, disk, client):
             disk.go_on.clear()
             send(client, *[b"v"] * 10)
-            await until(lambda: disk.syncs)
+            await until(lambda: disk.seen_syncs)
             partition = partition_of(broker)
             partition.log.truncate(0)
             disk.go_on.set()
