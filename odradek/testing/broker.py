@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +23,6 @@ from .beside import beside_the_loop
 from .child import ChildBroker
 from .child_cluster import ChildCluster
 from .clock import Clock
-from .commands import EXPIRE, KILL, START, STOP
 from .disks import Disks
 from .door import AdminClient, AdminClients
 from .errors import BrokerFailed, hides
@@ -132,7 +130,7 @@ class Broker(Records, Waiting, Disks):
         self._paused: set[int] = set()
         self._last_log = ""
         self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))
-        self._network = Network(self._admins, lambda: self.broker_ids)
+        self._network = Network(lambda: self._admins, lambda: self.broker_ids)
         self._snapshots = Snapshots(self)
 
     def __repr__(self) -> str:
@@ -192,7 +190,7 @@ class Broker(Records, Waiting, Disks):
     def stop(self, broker_id: int | None = None) -> None:
         """Stop all brokers, or one, cleanly; the files are kept.  Raises: BrokerFailed."""
         if broker_id is not None:
-            self._command(STOP, broker_id)
+            self._command("stop", broker_id)
             self._down.add(broker_id)
             self._paused.discard(broker_id)
         elif self._runner is not None:
@@ -209,7 +207,7 @@ class Broker(Records, Waiting, Disks):
         Raises: RuntimeError for a broker that is alone in this process, BrokerFailed.
         """
         if broker_id is not None:
-            self._command(EXPIRE if expire else KILL, broker_id)
+            self._command("kill", broker_id, expire=expire)
             self._down.add(broker_id)
             self._paused.discard(broker_id)
         elif self._runner is not None:
@@ -222,12 +220,12 @@ class Broker(Records, Waiting, Disks):
 
         A broker with a process of its own is stopped by SIGSTOP.  Raises: BrokerFailed.
         """
-        self._pause_or_resume("pause", broker_id, signal.SIGSTOP)
+        self._command("pause", broker_id)
         self._paused.add(broker_id)
 
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on.  Raises: BrokerFailed."""
-        self._pause_or_resume("resume", broker_id, signal.SIGCONT)
+        self._command("resume", broker_id)
         self._paused.discard(broker_id)
         self._tell_network()
 
@@ -563,7 +561,7 @@ class Broker(Records, Waiting, Disks):
         return ChildBroker(log_path, start_timeout_s=start_timeout_s)
 
     def _start_one(self, broker_id: int, *, in_sync: bool) -> None:
-        self._command(START, broker_id)
+        self._command("start", broker_id)
         self._down.discard(broker_id)
         self._tell_network()
         self._open_entrance()
@@ -572,30 +570,29 @@ class Broker(Records, Waiting, Disks):
                 self._live_addresses(), self._access, broker_id, timeout_s=ISR_TIMEOUT_S
             )
 
-    def _command(self, command: str, broker_id: int) -> None:
+    def _command(self, verb: str, broker_id: int, **fields: bool) -> None:
+        """Do something to one of several brokers.  Raises: RuntimeError, BrokerFailed."""
+        from .processes import ProcessCluster
+
         self._check_broker(broker_id)
+        if isinstance(self._runner, ProcessCluster):
+            self._runner.command(verb, broker_id, **fields)
+            return
         if self._runner is None:
             raise BrokerFailed("the brokers do not run")
-        self._runner.command(command, broker_id)
+        if self._count == 1 and verb not in ("pause", "resume"):
+            raise RuntimeError(f"broker {broker_id} is the only one: {verb} it without a number")
+        self.admin.post("brokers", broker_id, verb, **fields)
 
     def _end_with_disk(self, broker_id: int) -> None:
         """Not to wait for a process that ends as the disk of its broker has failed."""
         if self._zookeeper is not None:
-            self._command(KILL, broker_id)
+            self._command("kill", broker_id)
         elif self._in_process and self._runner is not None:
             with contextlib.suppress(BrokerFailed):  # it says which disk
                 self._runner.stop()
         else:
             self.kill()
-
-    def _pause_or_resume(self, verb: str, broker_id: int, number: int) -> None:
-        from .processes import ProcessCluster
-
-        self._check_broker(broker_id)
-        if isinstance(self._runner, ProcessCluster):
-            self._runner.signal(broker_id, number)
-        else:
-            self.admin.post("brokers", broker_id, verb)
 
     def _resume_paused(self) -> None:
         self._look_at_brokers()

@@ -94,7 +94,7 @@ class ChildBroker:
         process = self._process
         if process is None:
             return
-        self._ask_to_stop(process)
+        process.send_signal(signal.SIGTERM)
         try:
             code = process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -111,10 +111,6 @@ class ChildBroker:
             self._process.wait()
             self._forget()
 
-    def command(self, command: str, broker_id: int) -> None:
-        """Refuse: this broker is the only one.  Raises: RuntimeError always."""
-        raise RuntimeError(f"broker {broker_id} is the only one: {command} it without a number")
-
     def signal(self, number: int) -> None:
         """Send it a signal, such as SIGSTOP.  Raises: BrokerFailed if it does not run."""
         if self._process is None or not self.running:
@@ -124,9 +120,6 @@ class ChildBroker:
     def failure(self, what: str) -> BrokerFailed:
         """An error that says what the broker did, with the end of its log."""
         return BrokerFailed(f"the broker {what}\n{self._log_tail()}")
-
-    def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
-        process.send_signal(signal.SIGTERM)
 
     def _command(
         self, ports: Sequence[int], data_dir: Path, protocol: str, settings: Mapping[str, str]

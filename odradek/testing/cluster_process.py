@@ -1,13 +1,14 @@
-"""The child process of a fixture with several brokers, controlled through standard input.
+"""The child process of a fixture with several brokers.
 
 `python -m odradek.testing.cluster_process JSON`. It prints the ready line and that of the admin
-API, then reads lines `COMMAND BROKER` and answers each with an empty line, or with an error. When
-its input ends, it stops the brokers and exits.
+API. On SIGTERM, and when its input ends, it stops the brokers and exits.
 """
 
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +20,6 @@ from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import StartupError
 from odradek.ready_line import admin_line, ready_line
 from odradek.storage.errors import StorageError
-
-from .commands import obey
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -42,43 +41,31 @@ async def _run(given: Mapping[str, Any]) -> None:
             async with serve_admin(config, cluster, runtime) as admin_url:
                 _say(ready_line(list(cluster.brokers.values()), cluster.directory))
                 _say(admin_line(admin_url))
-                await _obey_until_end(cluster)
+                await _serve_until_end(cluster)
         finally:
             await cluster.stop()
     finally:
         runtime.close()
 
 
-async def _obey_until_end(cluster: LocalCluster) -> None:
-    """Execute commands until the input ends.  Raises: StartupError if a broker fails by itself."""
-    lines = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
-    )
+async def _serve_until_end(cluster: LocalCluster) -> None:
+    """Return once this process is to end.  Raises: StartupError if a broker fails by itself."""
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, end.set)
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            end.set()
+            loop.remove_reader(sys.stdin)
+
+    loop.add_reader(sys.stdin, read)
     failed = asyncio.ensure_future(cluster.failed())
-    try:
-        while not failed.done():
-            line = asyncio.ensure_future(lines.readline())
-            await asyncio.wait((failed, line), return_when=asyncio.FIRST_COMPLETED)
-            if not line.done():
-                line.cancel()
-            elif words := line.result().decode().split():
-                _say(await _answer(cluster, words[0], int(words[1])))
-            else:
-                return
+    ended = asyncio.ensure_future(end.wait())
+    await asyncio.wait((failed, ended), return_when=asyncio.FIRST_COMPLETED)
+    ended.cancel()
+    if failed.done():
         raise StartupError(failed.result())
-    finally:
-        failed.cancel()
-
-
-async def _answer(cluster: LocalCluster, command: str, broker_id: int) -> str:
-    try:
-        await obey(cluster, command, broker_id)
-    except (StartupError, StorageError) as error:
-        return f"broker {broker_id}: {error}".replace("\n", " ")
-    except KeyError:
-        return f"broker {broker_id} is not there to {command}"
-    return ""
+    failed.cancel()
 
 
 def _say(line: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -11,7 +11,6 @@ from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest, Del
 
 from .broker import Broker
 from .cluster_client import ClusterClient, addresses_of
-from .commands import EXPIRE, KILL
 from .door import AdminClient, AdminClients, AdminError, NotFound
 from .errors import BrokerFailed, hides
 from .foreign import ForeignAdmins
@@ -190,8 +189,6 @@ class ExternalBroker(Broker):
     def _addresses(self) -> dict[int, Address]:
         return self._told.addresses
 
-    def _command(self, command: str, broker_id: int) -> None:
-        if broker_id not in self._told.addresses:
-            raise ValueError(f"there is no broker {broker_id}")
-        fields: dict[str, Any] = {"expire": True} if command == EXPIRE else {}
-        self.admin.post("brokers", broker_id, KILL if command == EXPIRE else command, **fields)
+    def _command(self, verb: str, broker_id: int, **fields: bool) -> None:
+        self._check_broker(broker_id)
+        self.admin.post("brokers", broker_id, verb, **fields)

@@ -18,13 +18,11 @@ from .ready import ADMIN_LISTENER, Ready, admin_listener
 
 if TYPE_CHECKING:
     from odradek.broker.config import Config
-    from odradek.broker.local_cluster import LocalCluster
     from odradek.broker.runtime import Runtime
     from odradek.broker.server import Broker
 
 __tracebackhide__ = hides
 STOP_TIMEOUT_S: Final = 20.0
-COMMAND_TIMEOUT_S: Final = 30.0
 
 
 class InProcessBroker:
@@ -37,7 +35,6 @@ class InProcessBroker:
         self._start_timeout_s = start_timeout_s
         self._brokers = brokers
         self._ports: Sequence[int] = ()
-        self._cluster: LocalCluster | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -100,27 +97,6 @@ class InProcessBroker:
         """Refuse: a thread cannot be killed.  Raises: RuntimeError always."""
         raise RuntimeError("a broker in this process cannot be killed: use in_process=False")
 
-    def command(self, command: str, broker_id: int) -> None:
-        """Execute a command for one of several brokers.  Raises: RuntimeError, BrokerFailed."""
-        from odradek.broker.server import StartupError
-        from odradek.storage.errors import StorageError
-
-        from .commands import obey
-
-        if self._brokers == 1:
-            raise RuntimeError(f"broker {broker_id} is the only one: {command} it without a number")
-        if self._cluster is None or self._loop is None:
-            raise BrokerFailed("the brokers do not run")
-        doing = asyncio.run_coroutine_threadsafe(
-            obey(self._cluster, command, broker_id), self._loop
-        )
-        try:
-            doing.result(COMMAND_TIMEOUT_S)
-        except KeyError:
-            raise BrokerFailed(f"broker {broker_id} is not there to {command}") from None
-        except (StartupError, StorageError, TimeoutError) as error:
-            raise BrokerFailed(f"broker {broker_id} did not {command}: {error}") from error
-
     def _ask_to_stop(self) -> None:
         if self._loop is not None and self._stop is not None:
             with suppress(RuntimeError):  # the loop is closed: it ended on its own
@@ -133,7 +109,6 @@ class InProcessBroker:
         except BaseException as error:  # noqa: BLE001  # raised again by start() or stop()
             self._error = error
         finally:
-            self._cluster = None
             self._settled.set()
 
     async def _serve(self, overrides: Mapping[str, str]) -> None:
@@ -188,7 +163,6 @@ class InProcessBroker:
 
         cluster = LocalCluster(config.data_dir, self._brokers, load, runtime, ports=self._ports)
         await cluster.start()
-        self._cluster = cluster
         try:
             async with serve_admin(config, cluster, runtime):
                 self._settle(list(cluster.brokers.values()), started_s)

@@ -15,7 +15,9 @@ class Network:
     their time is over. What is called later adds to what was called before.
     """
 
-    def __init__(self, admins: Iterable[AdminClient], broker_ids: Callable[[], list[int]]) -> None:
+    def __init__(
+        self, admins: Callable[[], Iterable[AdminClient]], broker_ids: Callable[[], list[int]]
+    ) -> None:
         """`admins`: one of each process that runs."""
         self._admins = admins
         self._broker_ids = broker_ids
@@ -94,7 +96,7 @@ class Network:
 
     def catch_up(self) -> None:
         """Tell processes that have not heard of the last call: they did not run, or were paused."""
-        for admin in self._admins:
+        for admin in self._admins():
             if admin.get("network") != self._known.get(admin):
                 self._known[admin] = admin.post("network", "heal")
                 for verb, fields in self._calls:
@@ -103,7 +105,7 @@ class Network:
     @property
     def state(self) -> dict[str, Any]:
         """What is cut and slow, as the admin API shows it."""
-        state: dict[str, Any] = next(iter(self._admins)).get("network")
+        state: dict[str, Any] = next(iter(self._admins())).get("network")
         return state
 
     def _check_broker(self, broker_id: int) -> None:
@@ -111,5 +113,5 @@ class Network:
             raise ValueError(f"there is no broker {broker_id}")
 
     def _post(self, verb: str, **fields: Any) -> None:
-        self._known = {admin: admin.post("network", verb, **fields) for admin in self._admins}
+        self._known = {admin: admin.post("network", verb, **fields) for admin in self._admins()}
         self._calls.append((verb, fields))

@@ -8,7 +8,6 @@ from typing import Final
 from odradek.broker.administration.internal_topics import internal_topic_settings
 
 from .child import ChildBroker
-from .commands import KILL, START, STOP
 from .errors import BrokerFailed, hides
 from .ready import Address, Ready
 from .zookeeper import ZooKeeper
@@ -134,28 +133,20 @@ class ProcessCluster:
         for child in self._children.values():
             child.kill()
 
-    def command(self, command: str, broker_id: int) -> None:
-        """Start, stop or kill one broker.  Raises: BrokerFailed, ValueError."""
-        child = self._child(broker_id)
-        if command == START:
+    def command(self, verb: str, broker_id: int, *, expire: bool = False) -> None:
+        """Start, stop, kill, pause or resume one broker.  Raises: BrokerFailed, ValueError."""
+        child = self._children[broker_id]
+        if verb == "start":
             if not child.running:
                 self._start(broker_id)
-        elif command == STOP:
+        elif verb == "stop":
             child.stop()
-        elif command == KILL:
+        elif verb == "kill":
+            if expire:
+                raise ValueError("the session of a process that was killed ends at its timeout")
             child.kill()
         else:
-            raise ValueError("the session of a process that was killed ends when its time is up")
-
-    def signal(self, broker_id: int, number: int) -> None:
-        """Send a broker's process a signal.  Raises: BrokerFailed, ValueError."""
-        self._child(broker_id).signal(number)
-
-    def _child(self, broker_id: int) -> ChildBroker:
-        try:
-            return self._children[broker_id]
-        except KeyError:
-            raise ValueError(f"there is no broker {broker_id}") from None
+            child.signal(signal.SIGSTOP if verb == "pause" else signal.SIGCONT)
 
     def _start(self, broker_id: int) -> Ready:
         ready = self._children[broker_id].start(
