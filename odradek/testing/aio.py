@@ -135,6 +135,7 @@ class AsyncJournal(Wrapper):
     """See `Journal`."""
 
     requests = Awaited(Journal.requests)
+    assert_requests = Awaited(Journal.assert_requests)
     clear = Awaited(Journal.clear)
 
 

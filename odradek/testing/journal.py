@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from .door import AdminClient
+
+SHOWN_MAX: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,23 @@ class Journal:
             ]
         found.sort(key=lambda request: (request.at_ms, request.number))
         return found[-limit:]
+
+    def assert_requests(
+        self, api: str | None = None, *, client_id: str | None = None, count: int | None = None
+    ) -> list[Request]:
+        """Check that there were so many requests that fit, or any; return them.
+
+        Raises: AssertionError, which shows what came instead.
+        """
+        __tracebackhide__ = True
+        found = self.requests(api=api, client_id=client_id)
+        if len(found) == count or (count is None and found):
+            return found
+        what = " ".join(filter(None, [api, client_id and f"of {client_id}"])) or "requests"
+        wanted = "any" if count is None else count
+        others = self.requests(limit=SHOWN_MAX)
+        shown = "\n".join(f"  {each}" for each in others) or "  nothing"
+        raise AssertionError(f"{what}: {len(found)}, not {wanted}. What came:\n{shown}")
 
     def clear(self) -> None:
         """Forget all requests."""
