@@ -25,6 +25,8 @@ class MovableClock(Clock):
     def __init__(self, machine: Clock) -> None:
         self._machine = machine
         self._ahead_ms = 0
+        """Of `timer_ms`."""
+        self._wall_ahead_ms = 0
         self._frozen: tuple[int, int] | None = None
         """Timer and wall-clock time since `freeze`, as if nothing had been added."""
         self._timers: dict[_Timer, None] = {}
@@ -40,7 +42,7 @@ class MovableClock(Clock):
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch, moved."""
         frozen = self._frozen
-        return self._ahead_ms + (self._machine.wall_ms() if frozen is None else frozen[1])
+        return self._wall_ahead_ms + (self._machine.wall_ms() if frozen is None else frozen[1])
 
     def timer_ms(self) -> int:
         """Milliseconds of the monotonic clock, moved."""
@@ -54,10 +56,8 @@ class MovableClock(Clock):
 
     @property
     def ahead_ms(self) -> int:
-        """How far time is ahead of the machine's; negative after it stood still."""
-        if self._frozen is None:
-            return self._ahead_ms
-        return self.timer_ms() - self._machine.now_ms()
+        """How far the wall clock is ahead of the machine's; negative after it stood still."""
+        return self.wall_ms() - self._machine.wall_ms()
 
     # -- moving
 
@@ -72,6 +72,7 @@ class MovableClock(Clock):
         if self._ahead_ms + by_ms > AHEAD_MS_MAX:
             raise ValueError("the clock would be more than a hundred years ahead")
         self._ahead_ms += by_ms
+        self._wall_ahead_ms += by_ms
         for move in list(self.moves):
             move(by_ms)
         while self._call_due():  # noqa: ASYNC110 - each turn of the loop may set further ones
@@ -93,8 +94,17 @@ class MovableClock(Clock):
         """Let time pass again, from where it stood."""
         if self._frozen is not None:
             self._ahead_ms -= self._machine.now_ms() - self._frozen[0]
+            self._wall_ahead_ms -= self._machine.wall_ms() - self._frozen[1]
             self._frozen = None
             self._arm()
+
+    def set_wall(self) -> None:
+        """Let time pass, and set the wall clock to the machine's, as one may set any.
+
+        Timers go on counting: what a monotonic clock shows does not matter, but it can't go back.
+        """
+        self.resume()
+        self._wall_ahead_ms = 0
 
     # -- timers
 

@@ -20,8 +20,8 @@ PORTS = Field(
 FORGETS_REQUESTS = Field(
     "forgets_requests",
     BOOLEAN,
-    "End rules for faults, heal the network, empty the journal, let time pass; 409 if the clock "
-    "is ahead.",
+    "End rules for faults, heal the network, empty the journal, set the clock to the machine's; "
+    "409 if the clock has let partitions forget producers (producer.id.expiration.ms).",
     False,
 )
 _NETWORK: Final = "the network is cut or slow"
@@ -58,13 +58,13 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
                 network.heal(controls, path, fields)
             elif not controls.has_good_network:
                 raise CannotUndo(_NETWORK)
-            if fields["forgets_requests"] and controls.clock.ahead_ms > 0:
-                raise CannotUndo("the clock is ahead")  # a start begins with the machine's time
+            if fields["forgets_requests"] and controls.clock.ahead_ms >= _expiration_ms(controls):
+                raise CannotUndo("the clock is so far ahead that producers have been forgotten")
             undo = await _snapshots(controls).restore(snapshot.id)
             if fields["forgets_requests"]:
                 faults.clear(controls, path, fields)
                 journal.clear(controls, path, fields)
-                controls.clock.resume()
+                controls.clock.set_wall()
         except CannotUndo as error:
             raise Problem(
                 409,
@@ -75,6 +75,12 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
         "dropped_topics": list(undo.dropped_topics),
         "rewound_partitions": undo.rewound_count,
     }
+
+
+def _expiration_ms(controls: Controls) -> int:
+    """After which time partitions forget producers, which nothing but a start undoes."""
+    configs = [broker.config for broker in controls.brokers.values()]
+    return min((config.producer_id_expiration_ms for config in configs), default=0)
 
 
 def remove(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

@@ -203,6 +203,23 @@ async def test_who_listens_is_told_of_each_move(clock: MovableClock) -> None:
 
 
 @on_clock
+async def test_the_wall_clock_is_set_to_the_machines_while_timers_go_on(
+    clock: MovableClock,
+) -> None:
+    called: list[int] = []
+    await clock.advance(MINUTE_MS)
+    clock.freeze()
+    before_ms = clock.timer_ms()
+    clock.call_at(before_ms + MINUTE_MS, lambda: called.append(clock.ahead_ms))
+    clock.set_wall()
+    assert not clock.is_frozen
+    assert clock.ahead_ms == 0
+    assert clock.timer_ms() >= before_ms
+    await clock.advance(MINUTE_MS)
+    assert called == [MINUTE_MS]
+
+
+@on_clock
 async def test_time_does_not_go_back(clock: MovableClock) -> None:
     with pytest.raises(ValueError, match="time does not go back: -1 ms"):
         await clock.advance(-1)
