@@ -1,9 +1,10 @@
 """YAML with line numbers, so that an error in a spec can name the line."""
 
-import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
+
+from odradek.spelling import did_you_mean
 
 from .errors import PipelineError
 
@@ -108,10 +109,9 @@ def read_yaml(text: str, file: str) -> Entry:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """`; did you mean …?` or all allowed names, to append to a sentence."""
+    """`: did you mean …?` or all allowed names, to append to a sentence."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; allowed: {', '.join(names)}"
+    return did_you_mean(str(name), names) or f"; allowed: {', '.join(names)}"
 
 
 def alternatives(words: Iterable[str]) -> str:

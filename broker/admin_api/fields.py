@@ -7,11 +7,11 @@ another type, is refused with a sentence. The OpenAPI document is made from the 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from odradek.durations import seconds_of
+from odradek.spelling import did_you_mean
 
 from .problems import Problem
 
@@ -275,9 +275,9 @@ def _unknown(name: str, names: Sequence[str]) -> str:
     shown = ascii(name[:100])
     if not names:
         return f"{shown} is not a field: this request has none"
-    close = get_close_matches(name[:100], names, n=1)
-    hint = f"did you mean {close[0]}? It has " if close else ""
-    return f"{shown} is not a field of this request: {hint}{', '.join(names)}"
+    hint = did_you_mean(name, names)
+    has = f"{hint} It has " if hint else ": "
+    return f"{shown} is not a field of this request{has}{', '.join(names)}"
 
 
 def _value(given: Mapping[str, Json], field: Field) -> Any:

@@ -5,12 +5,12 @@ A wait that is in vain is answered with what is there instead and, of a group, w
 
 import asyncio
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.k20001_describe_group_journal import DescribeGroupJournalRequest
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
+from odradek.spelling import did_you_mean
 from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
@@ -81,9 +81,7 @@ def _check_topic(controls: Controls, name: str) -> None:
     known = [each for each in any_node(controls).metadata.topics if each not in INTERNAL_TOPICS]
     if name in known or name in INTERNAL_TOPICS:
         return
-    close = get_close_matches(name, known, n=1)
-    hint = f": did you mean {close[0]}?" if close else ""
-    raise NotYet(f"there is no topic {name[:250]!a}{hint}")
+    raise NotYet(f"there is no topic {name[:250]!a}{did_you_mean(name, known)}")
 
 
 class _Counted:

@@ -8,10 +8,10 @@ throttles take nothing, and add up.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
+from odradek.spelling import nearest
 
 from ..handlers import Api
 from ..runtime import seeded
@@ -244,13 +244,13 @@ def _meant(rule: Rule, seen: Seen, misses: Sequence[str]) -> str:
     if len(misses) != 1 or misses[0] not in _CRITERIA[1:]:
         return ""
     wanted = str(getattr(rule, misses[0]))
-    return "".join(get_close_matches(wanted, _values(misses[0], seen), n=1, cutoff=0.5))
+    return nearest(wanted, _values(misses[0], seen), cutoff=0.5)
 
 
 def _sentence(rule: Rule, seen: Seen, misses: Sequence[str], meant: str) -> str:
     subject = _subject(rule)
     if meant:
-        return f"{subject}, did you mean `{meant}`?"
+        return f"{subject}, did you mean `{meant}`?"  # as the rule's sentences are: no colon
     if "api" in misses:
         return f"no {rule.api} came" + (f", but {seen.api.name}" if len(misses) == 1 else "")
     if misses == ["inter_broker"]:

@@ -5,11 +5,11 @@ A rule that can never match, or whose effect the API cannot have, is refused her
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.spelling import nearest
 
 from ..handlers import APIS, Api, Need
 from .answer_fields import check_fields
@@ -207,8 +207,8 @@ def error_named(name: str | int) -> ErrorCode:
 def _unknown(name: str | int, known: Iterable[str]) -> str:
     shown = ascii(name)[:60]
     by_capitals = {each.upper(): each for each in known}
-    close = get_close_matches(str(name)[:60].upper(), by_capitals, n=1)
-    return f"there is no {shown}" + (f", did you mean {by_capitals[close[0]]}?" if close else "")
+    close = nearest(str(name)[:60].upper(), by_capitals)
+    return f"there is no {shown}" + (f": did you mean {by_capitals[close]}?" if close else "")
 
 
 def _named_by(api: Api) -> set[Kind]:

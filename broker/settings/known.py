@@ -81,8 +81,7 @@ def unknown_warning(name: str, built: Mapping[str, Setting[Value]]) -> str:
     if name.startswith(_LISTENER_PREFIX):
         has = "a single listener has only those of TLS and SASL, and limits"
         return f"setting {name} has no effect yet: {has}"
-    from difflib import get_close_matches  # rarely needed
+    from odradek.spelling import did_you_mean  # rarely needed
 
-    close = get_close_matches(name, [*built, *UNBUILT], n=1, cutoff=0.75)
-    hint = f", did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(name, [*built, *UNBUILT], cutoff=0.75)
     return f"unknown setting {name} is ignored{hint}"

@@ -14,6 +14,7 @@ from odradek.broker.core.acls.terms import (
     PatternType,
     ResourceType,
 )
+from odradek.spelling import did_you_mean
 
 from .acl_bindings import acls_behind
 from .acl_terms import (
@@ -27,7 +28,7 @@ from .acl_terms import (
 )
 from .commands import group
 from .doors import Door, door_options
-from .options import json_option, near
+from .options import json_option
 from .tables import show_json, show_table
 
 _COLUMNS: Final = (
@@ -61,7 +62,7 @@ def _parse_operations(
     for value in values:
         operation = known.get(value.lower().replace("_", "").replace("-", ""))
         if operation is None:
-            hint = near(value, OPERATIONS) or f": one of {', '.join(OPERATIONS)}"
+            hint = did_you_mean(value, OPERATIONS) or f": one of {', '.join(OPERATIONS)}"
             raise click.BadParameter(f"{value!r} is no operation{hint}", ctx, param)
         found.append(operation)
     return tuple(dict.fromkeys(found))

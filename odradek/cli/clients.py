@@ -11,13 +11,14 @@ from typing import Any, Final
 import click
 
 from odradek.protocol.errors import ErrorCode
+from odradek.spelling import did_you_mean
 
 from .client_sasl import OAUTHBEARER, TOKEN_PROPERTIES, check_login, has_own_tokens
 from .client_tls import reads_pkcs12, tls_context
 from .contexts import read_contexts
 from .errors import CommandError
 from .layers import OPTION, Layer, layer_of, merged, place, read_layer
-from .options import near, parse_pairs
+from .options import parse_pairs
 from .properties import kafka_python_name
 from .reach import check_reachable, parse_bootstrap_servers
 
@@ -138,7 +139,9 @@ class Cluster:
                 typed[option] = self._typed_value(name, value, defaults[option])
             elif self.insists_on(name):
                 known = [known.replace("_", ".") for known in defaults]
-                raise self.told(name, f"no such property for this command{near(name, known)}")
+                raise self.told(
+                    name, f"no such property for this command{did_you_mean(name, known)}"
+                )
             else:
                 _log.info("%s has no effect on this command", name)
         return typed

@@ -8,8 +8,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from odradek.spelling import nearest
+
 from .examples import EXAMPLES
-from .options import nearest
 
 
 class Command(click.Command):

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from odradek.spelling import did_you_mean
+
 from .errors import CommandError
 from .layers import Layer, layer_of, read_layer
-from .options import near
 
 PROJECT_FILE: Final = "odradek.toml"
 _KEYS: Final = {"context", "contexts"}
@@ -64,7 +65,11 @@ class Contexts:
         if name is None:
             return []
         if name not in self.by_name:
-            hint = near(name, self.by_name) if self.by_name else ": no configuration file has any"
+            hint = (
+                did_you_mean(name, self.by_name)
+                if self.by_name
+                else ": no configuration file has any"
+            )
             raise CommandError(f"there is no context {name!r}{hint}")
         return self.by_name[name].layers()
 
@@ -103,7 +108,9 @@ def _read(path: Path) -> Contexts:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CommandError(f"{path} can't be read: {error}") from None
     if unknown := document.keys() - _KEYS:
-        raise CommandError(f"{path}: unknown key {min(unknown)!r}{near(min(unknown), _KEYS)}")
+        raise CommandError(
+            f"{path}: unknown key {min(unknown)!r}{did_you_mean(min(unknown), _KEYS)}"
+        )
     current, tables = document.get("context"), document.get("contexts", {})
     if not isinstance(current, str | None):
         raise CommandError(f"{path}: 'context' is not a name")

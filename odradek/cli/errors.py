@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import click
 
-from .options import near
+from odradek.spelling import did_you_mean
 
 
 class CommandError(click.ClickException):
@@ -17,4 +17,4 @@ class CommandError(click.ClickException):
 
 def no_such_topic(name: str, present: Iterable[str]) -> CommandError:
     """The error for a topic that is not there, with the nearest that is."""
-    return CommandError(f"there is no topic {name!r}{near(name, present)}")
+    return CommandError(f"there is no topic {name!r}{did_you_mean(name, present)}")

@@ -1,8 +1,7 @@
 """Options that several commands share."""
 
-import difflib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import click
@@ -70,17 +69,6 @@ partitions_option = click.option(
     callback=parse_numbers,
     help="Only these partitions; may be repeated.",
 )
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """`: did you mean …?` with the nearest of the known names; empty if none is near."""
-    close = nearest(name, known)
-    return f": did you mean {close}?" if close else ""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The nearest of the known names, as in `this or that`; empty if none is near."""
-    return " or ".join(difflib.get_close_matches(name, list(known)))
 
 
 def _split(

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Final
+
+from odradek.spelling import did_you_mean
 
 from .texts import text_of
 
@@ -52,7 +53,7 @@ def read_marker(
             raise Refused("@pytest.mark.odradek(like=...) is not supported yet")
         if name not in _ARGUMENTS:
             raise Refused(
-                f"@pytest.mark.odradek has no argument {name}{_did_you_mean(name, _ARGUMENTS)}"
+                f"@pytest.mark.odradek has no argument {name}{did_you_mean(name, _ARGUMENTS)}"
             )
     for name, value in given.items():
         kinds, noun = _ARGUMENTS[name]
@@ -104,12 +105,7 @@ def check_settings(settings: Iterable[str]) -> None:
     for name in settings:
         if name not in BUILT and name not in UNBUILT and of_listener(name) is None:
             known = [*BUILT, *UNBUILT]
-            raise Refused(f"there is no setting {name}{_did_you_mean(name, known)}")
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, [*known], n=1)
-    return f": did you mean {close[0]}?" if close else ""
+            raise Refused(f"there is no setting {name}{did_you_mean(name, known)}")
 
 
 def _partitions(name: str, count: object) -> int:

@@ -9,7 +9,7 @@ import http
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,14 @@ class Snapshot:
     """Its files; another broker can be started on a copy of them (`data_dir`)."""
     id: str
     """In the broker's process; another one after a restart."""
+    _of: "Snapshots" = field(repr=False)
+
+    def remove(self) -> None:
+        """Forget it, and remove its files; it can't be restored any more.
+
+        Raises: BrokerFailed; ValueError if it is removed already.
+        """
+        self._of.drop(self)
 
 
 class Snapshots:
@@ -46,7 +54,8 @@ class Snapshots:
     def take(self) -> Snapshot:
         """Take one.  Raises: BrokerFailed."""
         told = self._broker.admin.post("snapshots")
-        self._taken.append(Snapshot(id=told["id"], directory=Path(told["directory"])))
+        directory = Path(told["directory"])
+        self._taken.append(Snapshot(id=told["id"], directory=directory, _of=self))
         return self._taken[-1]
 
     def restore(
@@ -61,7 +70,7 @@ class Snapshots:
         Raises: BrokerFailed, ValueError.
         """
         if snapshot not in self._taken:
-            raise ValueError("this snapshot is of another broker")
+            raise ValueError("this snapshot is removed, or of another broker")
         self._broker._network.forget()  # it is healed, or else all brokers are started again
         fields = {"ports": ports, "forgets_requests": forgets_requests}
         if not self._restores_in_place(snapshot, fields):
@@ -84,7 +93,9 @@ class Snapshots:
         return True
 
     def drop(self, snapshot: Snapshot) -> None:
-        """Forget one, and remove its files.  Raises: BrokerFailed."""
+        """Forget one, and remove its files.  Raises: BrokerFailed, ValueError."""
+        if snapshot not in self._taken:
+            raise ValueError("this snapshot is removed already")
         self._taken.remove(snapshot)
         try:
             self._broker.admin.delete("snapshots", snapshot.id)

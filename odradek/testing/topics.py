@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from odradek.spelling import did_you_mean
 
 from .door import AdminClient, NotFound
+
+NAMED_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,19 @@ class Topic:
         return cls(given["name"], tuple(partitions))
 
 
+class NoSuchTopic(KeyError):
+    """There is no topic with a name; the message says which there are."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(name)
+        listed = ", ".join(known[:NAMED_MAX]) + (", …" if known[NAMED_MAX:] else "")
+        there = f"; there is {listed}" if known else "; there is none at all"
+        self._sentence = f"there is no topic {name!r}{did_you_mean(name, known) or there}"
+
+    def __str__(self) -> str:
+        return self._sentence
+
+
 class Topics:
     """The topics: `"orders" in topics`, `topics["orders"]`, `for name in topics`."""
 
@@ -66,11 +83,12 @@ class Topics:
         self._admin().delete("topics", name)
 
     def __getitem__(self, name: str) -> Topic:
-        """Raises: KeyError."""
+        """Raises: NoSuchTopic, a KeyError."""
         try:
             return Topic.of(self._admin().get("topics", name))
         except NotFound:
-            raise KeyError(name) from None
+            pass
+        raise NoSuchTopic(name, list(self))
 
     def __contains__(self, name: str) -> bool:
         return name in set(self)

@@ -67,7 +67,7 @@ def test_environment_of_others() -> None:
     )
     assert config.warnings == (
         "setting zookeeper.clientCnxnSocket=x has no effect in Odradek",
-        "unknown setting log.segment.bites is ignored, did you mean log.segment.bytes?",
+        "unknown setting log.segment.bites is ignored: did you mean log.segment.bytes?",
     )
 
 
@@ -164,7 +164,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
         "setting sasl.kerberos.kinit.cmd= has no effect yet",
         "setting listener.name.internal.num.network.threads has no effect yet: "
         "a single listener has only those of TLS and SASL, and limits",
-        "unknown setting log.segement.byts is ignored, did you mean log.segment.bytes?",
+        "unknown setting log.segement.byts is ignored: did you mean log.segment.bytes?",
         "unknown setting my.own.thing is ignored",
         "setting listener.name.internal.ssl.key.password has no effect: "
         "INTERNAL is not a listener with SSL",

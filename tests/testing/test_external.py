@@ -12,6 +12,7 @@ from odradek.testing.door import AdminError, NotFound
 from odradek.testing.external import ExternalBroker
 from odradek.testing.external_servers import ExternalServers, external_broker
 from odradek.testing.marker import Refused, Wanted
+from odradek.testing.topics import NoSuchTopic
 from tests.kafka.apache import apache_kafka
 from tests.support.waiting import until
 
@@ -52,7 +53,9 @@ def exercise(broker: ExternalBroker) -> None:
     assert "ext" in broker.topics and broker.topics["ext"] == broker.wait_for_topic("ext")
     with pytest.raises(AdminError, match="EXISTS"):
         broker.topics.create("ext")
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"^there is no topic .ex.: did you mean ext"):
+        broker.topics["ex"]
+    with pytest.raises(NoSuchTopic, match=r"no topic .other.; there is .*ext"):
         broker.topics["other"]
     assert broker.leader("ext", 1) in broker.broker_ids
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.testing import Broker, BrokerFailed, Snapshot
+from odradek.testing import Broker, BrokerFailed
 
 pytestmark = pytest.mark.wire
 FOREVER = {"log.retention.ms": -1}
@@ -134,11 +134,25 @@ def test_the_same_as_coroutines() -> None:
     asyncio.run(main())
 
 
+def test_a_snapshot_that_is_removed_leaves_nothing() -> None:
+    with Broker(in_process=True) as broker:
+        taken = broker.snapshot()
+        taken.remove()
+        assert not taken.directory.exists()
+        with pytest.raises(ValueError, match="removed already"):
+            taken.remove()
+        with pytest.raises(ValueError, match="is removed"):
+            broker.restore(taken)
+        for _ in range(110):  # more than there may be at a time
+            broker.snapshot().remove()
+
+
 def test_refusals_are_one_sentence() -> None:
     with Broker(in_process=True) as broker:
         taken = broker.snapshot()
-        stranger = Snapshot(id=taken.id, directory=taken.directory)
-        with pytest.raises(ValueError, match="this snapshot is of another broker"):
+        with Broker(in_process=True) as other:
+            stranger = other.snapshot()
+        with pytest.raises(ValueError, match="this snapshot is removed, or of another broker"):
             broker.restore(stranger)
         (taken.directory / "odradek-snapshot.json").write_text(json.dumps({"version": "0.0.1"}))
         broker.restart()

@@ -109,7 +109,7 @@ async def test_the_journal_is_empty_at_first(api: Api) -> None:
 @with_api
 async def test_the_journal_knows_no_other_apis(api: Api) -> None:
     for pattern, sentence in (
-        ("Prodcue", "api: there is no 'Prodcue', did you mean Produce?"),
+        ("Prodcue", "api: there is no 'Prodcue': did you mean Produce?"),
         ("X*", "api: there is no 'X*'"),
     ):
         reply = await api.get(f"/admin/v1/journal?api={pattern}")

@@ -27,11 +27,11 @@ def test_apis_and_errors_by_name_or_number() -> None:
         ({"api": "Fetch", "group": "g", "close": True}, "group: Fetch has no groups"),
         ({"api": "CreateAcls", "partition": 1, "close": True}, "partition: CreateAcls has no"),
         ({"api": "Heartbeat", "transactional_id": "x", "close": True}, "has no transactional ids"),
-        ({"api": "Prodcue", "close": True}, "api: there is no 'Prodcue', did you mean Produce?"),
+        ({"api": "Prodcue", "close": True}, "api: there is no 'Prodcue': did you mean Produce?"),
         ({"api": 999, "close": True}, "api: there is no 999"),
         (
             {"api": "Fetch", "error": "NOT_LEADER"},
-            "there is no 'NOT_LEADER', did you mean NOT_LEADER_OR_FOLLOWER?",
+            "there is no 'NOT_LEADER': did you mean NOT_LEADER_OR_FOLLOWER?",
         ),
         ({"error": 0}, "error: NONE is not an error"),
         ({"api": "LeaderAndIsr", "close": True}, "only brokers send LeaderAndIsr: give inter_b"),
