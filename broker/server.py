@@ -391,7 +391,8 @@ class Broker:
         if config.odradek_admin_listener and runtime.interceptor is None:
             from .faults.interceptor import interceptor_for  # only tests need it
 
-            runtime.interceptor = interceptor_for(runtime)
+            frames_bytes_max = config.odradek_journal_frames_bytes
+            runtime.interceptor = interceptor_for(runtime, frames_bytes_max=frames_bytes_max)
         metrics = Metrics()
         metrics.counters.add_all_loaded(log_dirs)
         replicas = Replicas(

@@ -66,7 +66,7 @@ class Interceptor:
             return answer_of(api, request, call, node)
         seen = see(api, request, call, node)
         plan = self.faults.plan(seen)
-        noted = self.notes.begin(seen, plan, len(frame), node)
+        noted = self.notes.begin(seen, plan, frame, node)
         try:
             if plan is None:
                 answer = answer_of(api, request, call, node)
@@ -78,9 +78,10 @@ class Interceptor:
         return self.notes.end(noted, answer)
 
 
-def interceptor_for(runtime: "Runtime") -> Interceptor:
+def interceptor_for(runtime: "Runtime", *, frames_bytes_max: int = 0) -> Interceptor:
     """An interceptor without rules, and with an empty journal."""
-    return Interceptor(Faults(runtime.random.getrandbits), Notes(Journal()))
+    journal = Journal(frames_bytes_max=frames_bytes_max)
+    return Interceptor(Faults(runtime.random.getrandbits), Notes(journal))
 
 
 class _Carrying:

@@ -6,10 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.schema import ArrayOf, FieldType, Message, Struct
 
 from ..handlers import Answer
 from ..journal.journal import TEXT_SIGNS_MAX, TOPICS_MAX, UNANSWERED, Entry, Journal
+from ..journal.recording import Recording, given_by
 from .matching import Plan, Seen
 from .targets import CODES
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MS_PER_S: Final = 1000
+LOGINS: Final = frozenset({17, 36})
+"""SaslHandshake and SaslAuthenticate: passwords are not recorded."""
 
 
 class Notes:
@@ -27,13 +31,17 @@ class Notes:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
-    def begin(self, seen: Seen, plan: Plan | None, size_bytes: int, node: "Node") -> "Noted | None":
+    def begin(
+        self, seen: Seen, plan: Plan | None, frame: memoryview, node: "Node"
+    ) -> "Noted | None":
         """Note a request; None: it does not belong in the journal."""
         if seen.is_inter_broker:
             return None
-        entry = self._entry(seen, plan, size_bytes, node.clock.wall_ms())
+        entry = self._entry(seen, plan, len(frame), node.clock.wall_ms())
+        if self.journal.records and seen.api.key not in LOGINS:
+            entry.recording = Recording(frame=bytes(frame), topic_ids=_topic_ids(seen))
         self.journal.add(entry)
-        return Noted(entry)
+        return Noted(entry, self.journal)
 
     def end(self, noted: "Noted | None", answer: Answer) -> Answer:
         """Complete an entry when its answer is known; returns the answer to go on with."""
@@ -70,6 +78,15 @@ class Notes:
         )
 
 
+def _topic_ids(seen: Seen) -> dict[str, str]:
+    """The names of topics that a request names by id."""
+    return {
+        target.topic_id.hex(): target.topic
+        for target in seen.targets
+        if target.topic is not None and target.topic_id != ZERO_UUID
+    }
+
+
 def _short(text: str | None) -> str | None:
     return None if text is None else text[:TEXT_SIGNS_MAX]
 
@@ -77,10 +94,11 @@ def _short(text: str | None) -> str | None:
 class Noted:
     """An entry to be completed.  Its clock is the loop's, which no test moves."""
 
-    __slots__ = ("_entry", "_loop", "_since_s")
+    __slots__ = ("_entry", "_journal", "_loop", "_since_s")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, journal: Journal) -> None:
         self._entry = entry
+        self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._since_s = self._loop.time()
 
@@ -88,6 +106,10 @@ class Noted:
         """The answer is known; None: there is none."""
         entry = self._entry
         entry.duration_ms = self._took_ms()
+        if entry.recording is not None:
+            entry.recording.answered_before = self._journal.last_number
+            if response is not None:
+                entry.recording.given = given_by(response)
         code = None if response is None else first_error(response)
         if code is None:
             return
@@ -103,7 +125,10 @@ class Noted:
 
     def close(self) -> None:
         """There will be no answer."""
-        self._entry.error, self._entry.duration_ms = UNANSWERED, self._took_ms()
+        entry = self._entry
+        entry.error, entry.duration_ms = UNANSWERED, self._took_ms()
+        if entry.recording is not None:
+            entry.recording.answered_before = self._journal.last_number
 
     def on_end(self, ended: "asyncio.Future[Message | None]") -> None:
         """The answer that was waited for is known, or given up."""

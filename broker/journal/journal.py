@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from .recording import Recording
+
 ENTRIES_MAX: Final = 10_000
 TOPICS_MAX: Final = 20
 TEXT_SIGNS_MAX: Final = 255
@@ -40,14 +42,30 @@ class Entry:
     """The ids of the rules that acted on it."""
     duration_ms: float | None = None
     """From decoding to the answer; None: it is not answered yet."""
+    recording: Recording | None = None
+    """For a replay, if the journal keeps that, and there was room."""
 
 
 class Journal:
     """The last requests, the oldest first."""
 
-    def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
-        self._entries: deque[Entry] = deque(maxlen=entries_max)
+    def __init__(self, entries_max: int = ENTRIES_MAX, *, frames_bytes_max: int = 0) -> None:
+        self._entries: deque[Entry] = deque()
+        self._entries_max = entries_max
+        self._frames_bytes_max = frames_bytes_max
+        self._recorded: deque[Entry] = deque()
+        self._recorded_bytes = 0
         self._count = 0
+
+    @property
+    def records(self) -> bool:
+        """Whether entries have recordings."""
+        return self._frames_bytes_max > 0
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last entry."""
+        return self._count
 
     def next_number(self) -> int:
         """The number of the next entry."""
@@ -57,10 +75,27 @@ class Journal:
     def add(self, entry: Entry) -> None:
         """Add an entry, which may be completed later; the oldest makes room."""
         self._entries.append(entry)
+        if entry.recording is not None:
+            self._recorded.append(entry)
+            self._recorded_bytes += len(entry.recording.frame)
+        while len(self._entries) > self._entries_max:
+            oldest = self._entries.popleft()
+            if self._recorded and self._recorded[0] is oldest:
+                self._drop_oldest_recording()
+        while self._recorded_bytes > self._frames_bytes_max:
+            self._drop_oldest_recording()
+
+    def _drop_oldest_recording(self) -> None:
+        entry = self._recorded.popleft()
+        assert entry.recording is not None
+        self._recorded_bytes -= len(entry.recording.frame)
+        entry.recording = None
 
     def clear(self) -> None:
         """Forget all requests."""
         self._entries.clear()
+        self._recorded.clear()
+        self._recorded_bytes = 0
 
     def requests(
         self,

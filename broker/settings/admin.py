@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from .declaration import PASSWORD, STRING, ConfigError, Setting
+from .declaration import LONG, PASSWORD, STRING, ConfigError, Setting
 from .hosts import is_loopback
 
 UNIX = "unix:"
@@ -83,6 +83,14 @@ class AdminSettings:
         "The token that clients of the admin API must send, as `Authorization: Bearer TOKEN`. "
         "Empty: none, which is only allowed on a loopback address or a Unix socket.",
         check=_token,
+    )
+    odradek_journal_frames_bytes = Setting(
+        "odradek.journal.frames.bytes",
+        LONG,
+        0,
+        "How many bytes of requests the journal of the admin API keeps, the last ones, for "
+        "`odradek replay`. 0: it keeps only what they were about.",
+        at_least=0,
     )
 
 

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "reassign": "Move replicas between brokers.",
     "produce": "Write records to a topic.",
     "consume": "Read records of a topic.",
+    "replay": "Send the requests of a journal to a broker.",
     "wait": "Wait until a broker, a topic or a group is ready.",
     "log": "Read, check and repair the files of a data directory.",
     "pipeline": "Archive, replay, audit and compute on topics with Spark.",

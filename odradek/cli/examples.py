@@ -67,6 +67,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     ],
     "wait broker": ["--count 3 --timeout 30"],
     "wait topic": ["orders"],
+    "replay": [
+        "journal.jsonl -b localhost:9092",
+        "journal.jsonl -b localhost:9092 --pace recorded",
+    ],
     "wait group": ["billing --members 2"],
     "wait lag": ["billing --max 100"],
     "completion": ["bash >> ~/.bashrc"],

@@ -136,6 +136,7 @@ class AsyncJournal(Wrapper):
 
     requests = Awaited(Journal.requests)
     assert_requests = Awaited(Journal.assert_requests)
+    save = Awaited(Journal.save)
     clear = Awaited(Journal.clear)
 
 

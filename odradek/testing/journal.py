@@ -1,10 +1,16 @@
 """The journal: what clients asked the brokers under test, and what became of it."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from .door import AdminClient
+from .errors import BrokerFailed
+
+REQUESTS_MAX: Final = 10_000
+"""As many as the journal has."""
 
 SHOWN_MAX: Final = 40
 
@@ -32,6 +38,8 @@ class Request:
     """The ids of the rules that acted on it."""
     duration_ms: float | None
     """Until the answer was known; None: it is not known yet."""
+    recording: Mapping[str, Any] | None = None
+    """What `odradek replay` needs, in a file of `Journal.save`."""
 
     def __str__(self) -> str:
         named = [("client_id", self.client_id), ("group", self.group)]
@@ -83,6 +91,20 @@ class Journal:
         others = self.requests(limit=SHOWN_MAX)
         shown = "\n".join(f"  {each}" for each in others) or "  nothing"
         raise AssertionError(f"{what}: {len(found)}, not {wanted}. What came:\n{shown}")
+
+    def save(self, path: str | Path) -> int:
+        """Write the requests to a file for `odradek replay`, a line each; returns how many.
+
+        The brokers must have the setting odradek.journal.frames.bytes, and share a process.
+        Raises: BrokerFailed, OSError.
+        """
+        admins = list(self._admins)
+        if len(admins) != 1:
+            raise BrokerFailed("a journal can be saved only if one process has all brokers")
+        answer = admins[0].get("journal", after=self._after, limit=REQUESTS_MAX, recordings=True)
+        lines = [f"{json.dumps(each)}\n" for each in answer["requests"]]
+        Path(path).write_text("".join(lines))
+        return len(lines)
 
     def clear(self) -> None:
         """Forget all requests."""

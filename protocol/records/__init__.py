@@ -20,6 +20,7 @@ from .batch import (
     set_append_time,
     set_create_time,
     set_offset_and_epoch,
+    set_producer,
 )
 from .builder import build_batch, control_batch
 from .compression import Codec, compress, decompress
@@ -60,5 +61,6 @@ __all__ = [
     "set_append_time",
     "set_create_time",
     "set_offset_and_epoch",
+    "set_producer",
     "validate_records",
 ]

@@ -34,8 +34,10 @@ _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _MAX_TIMESTAMP_POSITION = 35
 
+_PRODUCER_POSITION: Final = 43
 HEADER: Final = Struct(">qiibIhiqqqhii")  # the fields of `BatchHeader`
 _INT64 = Struct(">q")
+_PRODUCER = Struct(">qh")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 
@@ -203,6 +205,12 @@ def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
 
 def _set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> None:
     _INT64.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    seal(batch)
+
+
+def set_producer(batch: bytearray | memoryview, producer_id: int, producer_epoch: int) -> None:
+    """Give one batch another producer, and a new checksum."""
+    _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch)
     seal(batch)
 
 

@@ -1,6 +1,7 @@
 """The journal's entries: how many there are, and which are shown."""
 
 from odradek.broker.journal.journal import Entry, Journal
+from odradek.broker.journal.recording import Recording
 
 
 def entry(journal: Journal, api: str = "Fetch", client_id: str | None = "app-1") -> Entry:
@@ -44,3 +45,26 @@ def test_some_of_the_requests() -> None:
     journal.clear()
     assert numbers() == []
     assert journal.next_number() == 4
+
+
+def recorded(journal: Journal, size_bytes: int) -> Entry:
+    made = entry(journal)
+    made.recording = Recording(frame=bytes(size_bytes))
+    journal.add(made)
+    return made
+
+
+def test_recordings_have_a_bound_of_their_own() -> None:
+    journal = Journal(3, frames_bytes_max=100)
+    first, second = recorded(journal, 60), recorded(journal, 40)
+    assert first.recording is not None
+    third = recorded(journal, 1)
+    assert first.recording is None and second.recording and third.recording
+    journal.add(entry(journal))
+    journal.add(entry(journal))
+    assert second.recording is None  # it has left the journal
+    assert recorded(journal, 99).recording is not None
+    assert recorded(journal, 101).recording is None  # it is larger than all that is kept
+    journal.clear()
+    assert recorded(journal, 100).recording is not None
+    assert not Journal().records

@@ -1,0 +1,71 @@
+"""`odradek replay`: sends the requests of a journal to brokers, and compares the answers."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from .commands import command
+from .errors import CommandError
+from .options import Seconds
+from .reach import parse_bootstrap_servers
+from .replay_file import read_journal
+
+
+@command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-b",
+    "--bootstrap-server",
+    metavar="HOST:PORT",
+    default="localhost:9092",
+    show_default=True,
+    envvar="ODRADEK_BOOTSTRAP_SERVERS",
+    help="A broker, without TLS and login.",
+)
+@click.option(
+    "--pace",
+    type=click.Choice(["fast", "recorded"]),
+    default="fast",
+    show_default=True,
+    help="As fast as the answers come, or at the recorded times.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(0.001),
+    default=60.0,
+    show_default=True,
+    help="How many seconds an answer may take.",
+)
+def replay(file: Path, bootstrap_server: str, pace: str, timeout_s: float) -> None:
+    """Send the requests of a journal to a broker, and say which answers have other errors.
+
+    FILE is what `journal.save(FILE)` of a test writes, or what the admin API answers to
+    GET /admin/v1/journal?recordings=true. The brokers that are recorded must have
+    odradek.journal.frames.bytes.
+
+    Each request goes to the broker with the recorded id, or to HOST:PORT if there is none. Ids of
+    producers, members, generations, fetch sessions and topics are replaced by those of this
+    cluster. Logins are not recorded; a request whose connection was closed first is sent, and not
+    compared. Exit code 1: an answer is different.
+    """
+    from .replay_sending import Replay, left_out_sentence  # needs every message
+
+    journal = read_journal(file)
+    bootstrap = parse_bootstrap_servers(bootstrap_server)[0]
+    sender = Replay(bootstrap, timeout_s=timeout_s, as_recorded=pace == "recorded", say=click.echo)
+    try:
+        outcome = asyncio.run(sender.run(journal.requests))
+    except (OSError, TimeoutError) as error:
+        raise CommandError(
+            f"cannot replay to {bootstrap_server}: {error or 'no answer'}"
+        ) from error
+    click.echo(f"sent {outcome.sent} requests")
+    left_out = dict(outcome.left_out)
+    if journal.without_bytes:
+        left_out["logins and requests without recording"] = journal.without_bytes
+    if left_out:
+        click.echo(f"left out: {left_out_sentence(left_out.items())}")
+    if outcome.different:
+        raise CommandError(f"{outcome.different} of {outcome.sent} answers are different")

@@ -1,0 +1,200 @@
+"""`odradek replay`: what a journal did once, it does again at another broker."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from odradek.cli import main
+from odradek.cli.replay_ids import Ids
+from odradek.protocol.messages.k00_produce import ProduceRequest
+from odradek.protocol.messages.k01_fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from odradek.protocol.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
+from odradek.protocol.messages.k22_init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.records import check_crc, read_header
+from odradek.testing import Broker, BrokerFailed
+from tests.support.messages import batch_of, produce_request
+
+RECORDED = {"odradek.journal.frames.bytes": 1 << 20}
+
+
+@pytest.fixture
+def first() -> Iterator[Broker]:
+    with Broker(settings=RECORDED, in_process=True) as started:
+        started.topics.create("orders", partitions=2)
+        yield started
+
+
+@pytest.fixture
+def second() -> Iterator[Broker]:
+    with Broker(in_process=True) as started:
+        yield started
+
+
+def replay(file: Path, broker: Broker, *more: str) -> Result:
+    arguments = ["replay", str(file), "-b", broker.bootstrap_servers, *more]
+    return CliRunner().invoke(main, arguments)
+
+
+def write_in_a_transaction(broker: Broker, *values: bytes) -> None:
+    config = {**broker.client_config("confluent"), "transactional.id": "t", "client.id": "app"}
+    producer = Producer(config)
+    producer.init_transactions()
+    producer.begin_transaction()
+    for value in values:
+        producer.produce("orders", value)
+    producer.commit_transaction()
+
+
+def read_in_a_group(broker: Broker, count: int) -> None:
+    config = broker.client_config("confluent")
+    consumer = Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    assert len(consumer.consume(count, timeout=30)) == count
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_transactions_and_groups_are_done_again(
+    first: Broker, second: Broker, tmp_path: Path
+) -> None:
+    write_in_a_transaction(first, b"one", b"two", b"three")
+    read_in_a_group(first, 3)
+    saved = tmp_path / "journal.jsonl"
+    count = first.journal.save(saved)
+    second.topics.create("other")  # so that ids of topics and offsets are not the same by chance
+    second.topics.create("orders", partitions=2)
+    producer = Producer({**second.client_config("confluent"), "enable.idempotence": True})
+    producer.produce("other", b"takes the first producer id")
+    producer.flush()
+    result = replay(saved, second)
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"\nsent {count} requests\n")
+    assert "JoinGroup" in result.output and "MEMBER_ID_REQUIRED (as recorded)" in result.output
+    was, now = (
+        [(r.partition, r.value) for r in broker.records("orders", isolation="read_committed")]
+        for broker in (first, second)
+    )
+    assert was == now and len(now) == 3
+    assert second.groups["g"].offsets == first.groups["g"].offsets
+    as_answered = tmp_path / "answer.json"
+    lines = saved.read_text().splitlines()
+    assert first.admin.get("journal", recordings=True)["requests"][0] == json.loads(lines[0])
+    as_answered.write_text(json.dumps({"requests": [json.loads(line) for line in lines]}))
+    assert f"sent {count} requests" in replay(as_answered, second).output
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_other_answers_are_told(first: Broker, second: Broker, tmp_path: Path) -> None:
+    first.faults.add(api="InitProducerId", times=1, error="COORDINATOR_LOAD_IN_PROGRESS")
+    write_in_a_transaction(first, b"one")
+    saved = tmp_path / "journal.jsonl"
+    first.journal.save(saved)
+    second.faults.add(api="Produce", topic="orders", error="TOPIC_AUTHORIZATION_FAILED")
+    result = replay(saved, second, "--pace", "recorded")
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert any(
+        line.endswith(": no error (recorded: COORDINATOR_LOAD_IN_PROGRESS, by a rule for faults)")
+        for line in lines
+    )
+    assert any(
+        "Produce v" in line
+        and line.endswith(
+            " client_id=app topics=orders: TOPIC_AUTHORIZATION_FAILED (recorded: no error)"
+        )
+        for line in lines
+    )
+    assert "answers are different" in lines[-1]
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_only_what_is_recorded_can_be_saved(second: Broker, tmp_path: Path) -> None:
+    with pytest.raises(BrokerFailed, match=r"odradek\.journal\.frames\.bytes is 0"):
+        second.journal.save(tmp_path / "journal.jsonl")
+    with Broker(settings={"odradek.journal.frames.bytes": 1}, in_process=True) as broker:
+        with pytest.raises(KafkaException):
+            Producer(
+                {**broker.client_config("confluent"), "transactional.id": "t"}
+            ).init_transactions(0.001)
+        saved = tmp_path / "small.jsonl"
+        count = broker.journal.save(saved)
+        assert f"left out: {count} of logins and requests without" in replay(saved, second).output
+
+
+def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
+    for text in ("x", '{"number": 1}', "[]", '{"number": 1, "recording": {"frame": "AA"}}'):
+        file = tmp_path / "file"
+        file.write_text(text)
+        result = CliRunner().invoke(main, ["replay", str(file)])
+        assert result.exit_code == 1 and "is not a journal with recordings" in result.output
+    result = CliRunner().invoke(main, ["replay", str(tmp_path / "nosuch")])
+    assert result.exit_code == 1 and "cannot read" in result.output
+
+
+def test_nobody_there_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.touch()
+    result = CliRunner().invoke(main, ["replay", str(file), "-b", "127.0.0.1:1"])
+    assert result.exit_code == 1 and "Error: cannot replay to 127.0.0.1:1: " in result.output
+
+
+def learned(ids: Ids, request: Any, response: Any, **given: int | str) -> None:
+    ids.learn(request, given, response)
+
+
+def test_a_producer_gets_its_new_id_and_epoch() -> None:
+    ids = Ids()
+    answer = InitProducerIdResponse(producer_id=7, producer_epoch=3)
+    learned(ids, InitProducerIdRequest(), answer, producer_id=1000, producer_epoch=0)
+    batch = bytes(batch_of(b"v", producer_id=1000, producer_epoch=0, base_sequence=5))
+    other = bytes(batch_of(b"v", producer_id=1001, producer_epoch=0, base_sequence=5))
+    request: ProduceRequest = produce_request("t", {0: batch + other})
+    ids.replace(request)
+    found = request.topic_data[0].partition_data[0].records
+    assert isinstance(found, bytes)
+    header = read_header(found)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 5)
+    check_crc(found[: len(batch)], header)
+    assert found[len(batch) :] == other
+    again = InitProducerIdRequest(producer_id=1000, producer_epoch=0)
+    ids.replace(again)
+    assert (again.producer_id, again.producer_epoch) == (7, 3)
+
+
+def test_members_generations_sessions_and_topics() -> None:
+    ids = Ids()
+    joined = JoinGroupResponse(generation_id=4, member_id="new")
+    learned(ids, JoinGroupRequest(group_id="g"), joined, generation_id=1, member_id="old")
+    mine = HeartbeatRequest(group_id="g", generation_id=1, member_id="old")
+    others = HeartbeatRequest(group_id="h", generation_id=1, member_id="else")
+    ids.replace(mine)
+    ids.replace(others)
+    assert (mine.generation_id, mine.member_id) == (4, "new")
+    assert (others.generation_id, others.member_id) == (1, "else")
+    learned(ids, FetchRequest(), FetchResponse(session_id=9), session_id=5)
+    ids.topics[b"a" * 16] = b"b" * 16
+    partition = FetchPartition(partition=0, current_leader_epoch=8)
+    fetch = FetchRequest(
+        session_id=5, topics=[FetchTopic(topic_id=b"a" * 16, partitions=[partition])]
+    )
+    ids.replace(fetch)
+    assert (fetch.session_id, fetch.topics[0].topic_id) == (9, b"b" * 16)
+    assert partition.current_leader_epoch == -1
