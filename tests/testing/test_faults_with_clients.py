@@ -15,6 +15,8 @@ from confluent_kafka import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
+from odradek.protocol.messages.k00_produce import ProduceRequest
+from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.testing import Broker
 from tests.support.connections import RawConnection
 from tests.support.messages import fetch_request, records_in
@@ -168,6 +170,58 @@ def test_a_transaction_whose_coordinator_moves(broker: Broker) -> None:
     producer.produce("t", b"0")
     producer.commit_transaction(TIMEOUT_S)
     assert len(asked(broker, "FindCoordinator")) >= 2
+
+
+def test_errors_one_after_another(broker: Broker) -> None:
+    """As librdkafka's mock pushes them, with a lost connection among them."""
+    broker.faults.add(api="Produce", topic="t", times=1, error="NOT_ENOUGH_REPLICAS")
+    broker.faults.add(api="Produce", topic="t", times=1, close=True)
+    broker.faults.add(api="Produce", topic="t", times=1, error="REQUEST_TIMED_OUT")
+    assert produced(broker, 1) == [None]
+    errors = ["NOT_ENOUGH_REPLICAS", "NO_ANSWER", "REQUEST_TIMED_OUT", None]
+    assert asked(broker, "Produce") == errors
+    assert values(broker) == [b"0"]
+
+
+def test_a_rule_acts_until_it_is_removed(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER")
+    results: list[KafkaError | None] = []
+    producer = Producer({**broker.client_config("confluent"), "retry.backoff.ms": 10})
+    producer.produce("t", b"0", on_delivery=lambda error, _: results.append(error))
+    until(lambda: producer.poll(0.01) == 0 and fault.hits >= 5)
+    assert results == []
+    fault.remove()
+    assert producer.flush(TIMEOUT_S) == 0
+    assert results == [None]
+
+
+def test_a_topic_that_its_metadata_refuses(broker: Broker) -> None:
+    broker.faults.add(api="Metadata", topic="t", error="TOPIC_AUTHORIZATION_FAILED")
+    [error] = produced(broker, 1)
+    assert error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_slow_broker_is_asked_again_after_the_clients_timeout(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", broker=broker.broker_ids[0], times=1, delay="2s")
+    config = {"enable.idempotence": True, "request.timeout.ms": 1000, "socket.timeout.ms": 1000}
+    assert produced(broker, 1, **config) == [None]
+    assert values(broker) == [b"0"]
+    assert fault.hits == 1
+    assert len(asked(broker, "Produce")) == 2
+
+
+def test_a_broker_that_is_older_than_it_is(broker: Broker) -> None:
+    """A client keeps to the versions that an answer to ApiVersions names."""
+    with RawConnection(broker.host, broker.port) as connection:
+        served = connection.exchange(ApiVersionsRequest(), 0).api_keys
+    older = [
+        {"api_key": each.api_key, "min_version": each.min_version, "max_version": newest}
+        for each in served
+        for newest in [min(each.max_version, 7 if each.api_key == ProduceRequest.API_KEY else 99)]
+    ]
+    broker.faults.add(api="ApiVersions", answer={"api_keys": older})
+    assert produced(broker, 1) == [None]
+    assert {each.version for each in broker.journal.requests(api="Produce")} == {7}
 
 
 # Consumers.
