@@ -68,6 +68,7 @@ _WHAT: Final = {
     "brokers": "brokers are stopped, killed, paused and started by it",
     "clock": "other brokers have a clock that nobody moves",
     "faults": "other brokers have no faults by rule",
+    "network": "other brokers have links that nobody cuts",
     "journal": "other brokers keep no journal of requests",
     "snapshots": "other brokers have no snapshots",
 }

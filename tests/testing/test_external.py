@@ -133,6 +133,7 @@ def test_the_same_with_apache_kafka(version: str) -> None:
 def test_what_needs_an_admin_api_says_so(foreign: ExternalBroker) -> None:
     refusals: list[tuple[Callable[[], object], str]] = [
         (lambda: foreign.faults.add(api="Produce", close=True), "no faults by rule"),
+        (lambda: foreign.network.isolate(1), "links that nobody cuts"),
         (lambda: foreign.clock.advance("1s"), "a clock that nobody moves"),
         (foreign.journal.requests, "no journal"),
         (foreign.snapshot, "no snapshots"),
@@ -154,6 +155,8 @@ def test_what_an_admin_api_can_do(friendly: ExternalBroker) -> None:
     friendly.topics.create("restored")
     friendly.restore(state)
     assert "restored" not in friendly.topics
+    friendly.network.isolate(1)
+    friendly.network.heal()
     friendly.pause(1)
     friendly.resume(1)
     friendly.begin()
