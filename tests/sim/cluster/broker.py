@@ -419,7 +419,8 @@ class SimBroker:
                 self._check_stopped(control.items, known)
             else:
                 live = [BrokerInfo(broker.broker_id, None, {}) for broker in control.live]
-                run(self.control.update_metadata(sender, live, control.items))
+                told = control.items
+                run(self.control.update_metadata(sender, live, told, is_full=control.is_full))
                 codes = {}
         except Refused as refused:
             for key, state in known.items():

@@ -54,6 +54,8 @@ class Control(NamedTuple):
     sender: Sender
     live: Sequence[LiveBroker]
     items: Sequence[Any]
+    is_full: bool = False
+    """Whether metadata names every topic."""
 
 
 class Answer(NamedTuple):
@@ -86,7 +88,8 @@ class Channel:
         if asked.leader_and_isr:
             self._queue.append(Control("lead", sender, live, asked.leader_and_isr))
         if asked.update_metadata is not None:
-            self._queue.append(Control("metadata", sender, live, asked.update_metadata))
+            told, is_full = asked.update_metadata, asked.is_full
+            self._queue.append(Control("metadata", sender, live, told, is_full))
         if asked.stop_replicas:
             self._queue.append(Control("stop", sender, live, asked.stop_replicas))
         if not self._is_busy:
