@@ -14,7 +14,6 @@ FIRST_SEED: Final = {
     "answer_before_it_is_committed": 5,
     "answer_commits_before_they_are_committed": 1,
     "forget_what_producers_have_sent": 1,
-    "look_at_brokers_once": 3,
 }
 """Where a bug shows that shows rarely or late; should it not show there any more, all are tried."""
 

@@ -16,6 +16,8 @@ FIRST_SEED: Final[dict[str, int]] = {
     "cut_where_the_leader_says": 78,
     "skip_epochs_without_records": 78,
     "forget_to_flush": 63,
+    "tell_the_high_watermark_once": 59,
+    "forget_unreplicated_markers_in_a_cut": 31,
     "take_answers_of_earlier_leaders": 5,
     "truncate_by_high_watermark": 16,
 }

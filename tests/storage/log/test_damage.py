@@ -122,7 +122,7 @@ def serves_only_what_was_written(specimen: Specimen) -> None:
 
 
 def test_flipped_bits_are_never_served_after_a_scan(tmp_path: Path) -> None:
-    flip_bits(unchecked(tmp_path), seeds(15, 600), look=serves_only_what_was_written)
+    flip_bits(unchecked(tmp_path), seeds(15, 200), look=serves_only_what_was_written)
 
 
 @pytest.mark.soak
