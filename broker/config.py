@@ -208,6 +208,14 @@ class Config(BrokerSettings):
         self._check()
         self._plain_topic_config: TopicConfig | None = None
 
+    def move_to_rack(self, rack: str | None) -> None:
+        """Change broker.rack, which Kafka reads only at the start."""
+        static = dict(self.layers.static)
+        static.pop("broker.rack", None)
+        if rack is not None:
+            static["broker.rack"] = rack
+        self._use(self.layers._replace(static=static))
+
     def _take(
         self, name: str, text: str, origin: str, static: dict[str, Value], warnings: list[str]
     ) -> None:

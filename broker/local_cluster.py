@@ -208,6 +208,10 @@ class LocalCluster:
         """End one broker as `kill -9` would; its session expires after its timeout, or at once."""
         await self._take(broker_id).crash(expire=expire)
 
+    def note_rack(self, broker_id: int, rack: str | None) -> None:
+        """Let a broker have this rack when it is started again."""
+        self._configs[broker_id]["broker.rack"] = rack or ""
+
     async def failed(self) -> str:
         """Return once a broker can't continue, with the reason; the caller must stop all."""
         assert self._failed is not None

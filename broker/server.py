@@ -266,6 +266,11 @@ class Broker:
         """Send the controller a request, wherever it is.  Raises: PeerFailed."""
         return await self._member.ask_controller(request, version)
 
+    async def move_to_rack(self, rack: str | None) -> None:
+        """Register with another rack, as a test wants it.  Raises: CoordinationError."""
+        self.config.move_to_rack(rack)
+        await self._member.move_to_rack(rack)
+
     @property
     def _has_own_store(self) -> bool:
         """Whether the broker is alone, as no other one uses its embedded store."""

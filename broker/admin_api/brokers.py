@@ -21,6 +21,7 @@ BROKER = members(
     state=one_of("running", "paused", "down"),
     host=either(STRING, NULL),
     port=either(INTEGER, NULL),
+    rack=either(STRING, NULL),
     disk=one_of(*[state.value for state in DiskState]),
 )
 BROKERS = members(brokers=array(BROKER))
@@ -122,7 +123,8 @@ def state_of(controls: Controls, broker_id: int) -> Json:
     disk = controls.disks.worst_of(controls.log_dirs(broker_id)).value
     broker = controls.brokers.get(broker_id)
     if broker is None:
-        return {"id": broker_id, "state": "down", "host": None, "port": None, "disk": disk}
+        nowhere = {"host": None, "port": None, "rack": None}
+        return {"id": broker_id, "state": "down", **nowhere, "disk": disk}
     state = "paused" if broker.is_paused else "running"
-    where = {"host": broker.host, "port": broker.port}
+    where = {"host": broker.host, "port": broker.port, "rack": broker.config.broker_rack}
     return {"id": broker_id, "state": state, **where, "disk": disk}

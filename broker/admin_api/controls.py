@@ -30,6 +30,8 @@ class Controls:
     """Held while a broker is started or ended, so that no two requests do so at once."""
     snapshots: "Snapshots | None" = None
     """Once there is one."""
+    racks_before: dict[int, str | None] = field(default_factory=dict)
+    """Of brokers that were put into another rack."""
 
     @property
     def clock(self) -> MovableClock:

@@ -7,7 +7,7 @@ from odradek.storage.errors import StorageError
 
 from ..snapshots.image import CannotUndo
 from ..snapshots.snapshots import Snapshot, SnapshotRefused, Snapshots
-from . import entrance, faults, journal, network
+from . import entrance, faults, journal, network, racks
 from .controls import Controls
 from .fields import BOOLEAN, Field, Json, nullable
 from .problems import Problem, not_found
@@ -20,8 +20,9 @@ PORTS = Field(
 FORGETS_REQUESTS = Field(
     "forgets_requests",
     BOOLEAN,
-    "End rules for faults, heal the network, empty the journal, set the clock to the machine's; "
-    "409 if the clock has let partitions forget producers (producer.id.expiration.ms).",
+    "End rules for faults, heal the network, put brokers into their racks, empty the journal, set "
+    "the clock to the machine's; 409 if the clock has let partitions forget producers "
+    "(producer.id.expiration.ms).",
     False,
 )
 _NETWORK: Final = "the network is cut or slow"
@@ -56,6 +57,7 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
         try:
             if fields["forgets_requests"]:
                 network.heal(controls, path, fields)
+                await racks.put_back(controls)
             elif not controls.has_good_network:
                 raise CannotUndo(_NETWORK)
             if fields["forgets_requests"] and controls.clock.ahead_ms >= _expiration_ms(controls):

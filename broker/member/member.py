@@ -71,6 +71,13 @@ class Member:
         self._session.on_lost.append(self._lost)
         self._session.on_renewed.append(self._renew)
 
+    async def move_to_rack(self, rack: str | None) -> None:
+        """Register with another rack.  Raises: CoordinationError."""
+        assert self._registration is not None
+        self._registration = self._registration._replace(rack=rack)
+        path = znodes.broker_path(self._node.broker_id)
+        await self._session.set(path, self._registration.encode())
+
     async def _enter(self, registration: znodes.BrokerRegistration) -> None:
         """Register, unless a KRaft controller leads or ACLs would not be enforced; refuse
         earlier controllers.

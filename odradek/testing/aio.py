@@ -180,6 +180,7 @@ class AsyncBroker(Wrapper):
     kill = Awaited(Broker.kill)
     pause = Awaited(Broker.pause)
     resume = Awaited(Broker.resume)
+    set_rack = Awaited(Broker.set_rack)
     restart = Awaited(Broker.restart)
     disk_full = Awaited(Broker.disk_full)
     fail_disk = Awaited(Broker.fail_disk)

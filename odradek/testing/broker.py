@@ -31,6 +31,7 @@ from .groups import Groups
 from .journal import Journal
 from .network import Network
 from .ports import HeldPort
+from .racks import Racks
 from .ready import Address, Ready
 from .records import Records
 from .scratch import Scratch
@@ -75,7 +76,7 @@ OWN_SETTINGS: Final = {
 }
 
 
-class Broker(Records, Waiting, Disks):
+class Broker(Records, Waiting, Disks, Racks):
     """A broker, or a cluster of them, on free ports of this machine; a context manager.
 
     One broker runs in a child process, or with `in_process=True` on a thread of its own. Several

@@ -15,7 +15,6 @@ from .door import AdminClient, AdminClients, AdminError, NotFound
 from .errors import BrokerFailed, hides
 from .foreign import ForeignAdmins
 from .journal import Journal
-from .network import Network
 from .ready import Address, Ready
 from .snapshots import Snapshot
 from .topics import Topic, Topics
@@ -72,7 +71,6 @@ class ExternalBroker(Broker):
             admins = AdminClients(lambda: [self._url], admin_token)
             AdminClient(self._url).close()  # its form
         self._admins = ForeignAdmins(self._cluster) if admins is None else admins
-        self._network = Network(self._admins, lambda: self.broker_ids)
         self._created: set[str] = set()
         self._requests_before = 0
         self.prefix = prefix

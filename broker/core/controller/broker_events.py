@@ -22,17 +22,15 @@ logger = logging.getLogger(__name__)
 
 
 def brokers_changed(context: Context, registered: Mapping[int, LiveBroker]) -> Procedure[None]:
-    """Brokers have started, stopped, bounced (a new epoch) or changed their endpoints."""
+    """Brokers have started, stopped, bounced (a new epoch) or changed their endpoints or,
+    unlike Kafka's, their rack.
+    """
     known = context.brokers
     new = sorted(registered.keys() - known.keys())
     dead = sorted(known.keys() - registered.keys())
     both = sorted(registered.keys() & known.keys())
     bounced = [b for b in both if registered[b].epoch > known[b].epoch]
-    moved = [
-        b
-        for b in both
-        if registered[b].epoch == known[b].epoch and registered[b].endpoints != known[b].endpoints
-    ]
+    moved = [b for b in both if registered[b].epoch == known[b].epoch and registered[b] != known[b]]
     if new or dead or bounced or moved:
         logger.info("brokers changed new=%s dead=%s bounced=%s moved=%s", new, dead, bounced, moved)
     if bounced:  # Kafka handles new brokers first, which may start work that the bounce must undo

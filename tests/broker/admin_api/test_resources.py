@@ -70,6 +70,7 @@ async def test_brokers_are_stopped_killed_and_started(tmp_path: Path) -> None:
             "state": "running",
             "host": "127.0.0.1",
             "port": port,
+            "rack": None,
             "disk": "ok",
         }
         assert (await post(server, "brokers/1/start")).content == started.content
