@@ -25,8 +25,8 @@ T = TypeVar("T")
 SCOPES = ("session", "package", "module", "class", "function")
 MARKER = (
     "odradek(brokers=1, topics={}, settings={}, auto_create=True, tls=False, sasl=None, "
-    "acls=None, share=True): the broker and the topics that a test with the fixture `odradek` "
-    "wants."
+    "acls=None, like=None, share=True): the broker and the topics that a test with the fixture "
+    "`odradek` wants."
 )
 # The name in the ini file, after `odradek_`; its type and default; the command line's option, after
 # `--odradek-`, and its metavar; and what it is.
@@ -39,6 +39,7 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
     ("tls", "bool", False, "tls", "BOOL", "Whether the broker speaks TLS"),
     ("sasl", "string", "", "sasl", "MECHANISM", "How clients log in, such as SCRAM-SHA-512"),
     ("acls", "linelist", [], "acl", "ACL", "What users may do: User:alice read,write topic:orders"),
+    ("like", "string", "", "like", "RELEASE", "The release of Kafka whose versions are served"),
     ("in_process", "bool", False, "in-process", "BOOL", "Whether it runs in the tests' process"),
     ("scope", "string", "function", "scope", "SCOPE", "For how long the fixture odradek stays"),
     ("keep", "string", "none", "keep", "WHICH", "Whose files are kept: none, failed"),
@@ -308,6 +309,8 @@ def _usual(config: pytest.Config) -> tuple[Wanted, Topics]:
     )
     if _given(config, "auto_create"):
         wanted = wanted.with_settings({AUTO_CREATE: _is_true(config, "auto_create")})
+    if release := _given(config, "like"):
+        wanted = _or_fail(lambda: wanted.like(release))
     return wanted, _or_fail(lambda: read_topics(_given(config, "topics")))
 
 

@@ -48,6 +48,7 @@ from .settings.of_listener import of_listener
 from .settings.password_encoder import PasswordEncoder
 from .settings.passwords import Passwords
 from .settings.properties import parse_properties
+from .settings.releases import check_compatibility
 from .settings.replication import check_replication_settings
 from .settings.sasl import ListenerSasl, sasl_listener_setting
 from .settings.tls import MAPPING_RULES, ListenerTls, listener_setting
@@ -308,6 +309,7 @@ class Config(BrokerSettings):
         check_zookeeper_settings(self)
         check_authorization_settings(self)
         check_admin_settings(self)
+        check_compatibility(self, has_listener_for_brokers=bool(self.broker_only_listeners))
 
     def limit_of_listener(self, listener_name: str, name: str) -> int:
         """The limit of connections of one listener, by the name of the broker's limit."""

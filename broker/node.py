@@ -1,5 +1,6 @@
 """The broker as its request handlers see it: its parts, and frequently used settings."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -7,6 +8,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 from .administration.loggers import Loggers
 from .core.fetch_session import PartitionFetch
 from .core.partition import Partition
+from .handlers import APIS, Api
 from .local_broker import LocalBroker
 from .net.eager_future import SettledAnswers
 from .replication.nearest_replica import NearestReplica
@@ -54,6 +56,7 @@ class Node:
         self.runtime = local.runtime
         self.clock = local.clock
         self.broker_id = local.broker_id
+        self._apis_for_clients = _apis_for_clients(config.odradek_compatibility)
         self.broker_listeners = config.broker_listeners.accepting
         """The listeners on which other brokers connect."""
         self.metadata = local.metadata
@@ -87,6 +90,12 @@ class Node:
         self.auto_create = config.auto_create_topics_enable
         self.delete_topic_enable = config.delete_topic_enable
         self.partitions_per_page_max = config.max_request_partition_size_limit
+
+    def apis_on(self, listener_name: str) -> Mapping[int, Api]:
+        """The APIs that clients of a listener can use, by key."""
+        if not self.local.is_alone and listener_name in self.config.broker_only_listeners:
+            return APIS
+        return self._apis_for_clients
 
     def find(self, topic: str, partition: int) -> Partition:
         """The replica on this broker.  Raises: Refused, with a code that says why there is none."""
@@ -130,3 +139,11 @@ class Node:
         if failed and self.broker_id in state.replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _apis_for_clients(release: str) -> Mapping[int, Api]:
+    if not release:
+        return APIS
+    from .handlers.releases import apis_like  # only tests need it
+
+    return apis_like(release)

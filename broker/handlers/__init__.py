@@ -101,6 +101,19 @@ class Api:
         snake = "".join("_" + c.lower() if c.isupper() else c for c in name)
         self.module = f"k{key:02}{snake}"
 
+    def limited(self, first: int, last: int) -> "Api":
+        """The same with at most these versions; some of them must be served."""
+        return Api(
+            self.key,
+            self.name,
+            first=max(first, self.first),
+            last=min(last, self.last),
+            last_of_v2=min(last, self.last_of_v2),
+            flexible=self.flexible,
+            need=self.need,
+            is_advertised=self.is_advertised,
+        )
+
     def last_with(self, transaction_version: int) -> int:
         """The last version that a broker with this version of transactions serves."""
         return self.last_of_v2 if transaction_version >= TRANSACTIONS_V2 else self.last

@@ -4,6 +4,9 @@ With odradek.transaction.version=2 the feature transaction.version is supported 
 Kafka 4. There are no other features, as with Kafka's brokers in ZooKeeper mode; the epoch is the
 version of /feature.
 
+With odradek.compatibility they are those that this release of Kafka served, too, except on a
+listener for brokers.
+
 The dispatcher answers unknown versions, because their body cannot be read.
 """
 
@@ -21,11 +24,12 @@ from odradek.protocol.messages.k18_api_versions import (
 
 from ..net.call import Call
 from ..node import Node
-from . import APIS, Api
+from . import Api
 
 SOFTWARE_VERSION_FIRST: Final = 3
 LEVEL_0_VERSION_FIRST: Final = 4
 """Clients of older versions fail at a supported feature whose first level is 0 (KAFKA-17011)."""
+PRODUCE_KEY: Final = 0
 TRANSACTION_VERSION: Final = "transaction.version"
 CONSUMER_GROUPS: Final = (68, 69)  # KIP-848; group.coordinator.rebalance.protocols
 NOT_BESIDE_KAFKA: Final = (75,)
@@ -45,10 +49,10 @@ def handle(request: ApiVersionsRequest, call: Call, node: Node) -> ApiVersionsRe
         api_keys=[
             ApiVersion(
                 api_key=api.key,
-                min_version=api.first,
+                min_version=_first_shown(api),
                 max_version=api.last_with(transaction_version),
             )
-            for api in APIS.values()
+            for api in node.apis_on(call.client.listener_name).values()
             if _is_advertised(api, node)
         ],
         finalized_features_epoch=node.controller.feature_epoch,
@@ -74,6 +78,12 @@ def _show_transaction_version(
             min_version_level=transaction_version,
         )
     ]
+
+
+def _first_shown(api: Api) -> int:
+    """As Kafka 4: clients that look for Produce 0 would take the broker for one without records of
+    format 2 (KAFKA-18659)."""
+    return 0 if api.key == PRODUCE_KEY else api.first
 
 
 def _is_advertised(api: Api, node: Node) -> bool:

@@ -26,7 +26,7 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
-from ..handlers import APIS, Api
+from ..handlers import Api
 from ..sasl.login import Due, Login, LoginFailed, Offer, Session
 from .call import Call, CloseConnection, Principal
 from .dispatcher import Dispatcher
@@ -134,7 +134,9 @@ class Authenticator:
         if not is_due and not (due is Due.TOKEN and api_key in _REFUSED_BY_ANSWER):
             self._refuse(f"a request with API key {api_key} before the login has ended")
             return
-        api = APIS[api_key]
+        api = self._dispatcher.apis.get(api_key)
+        if api is None:
+            raise UnsupportedVersion(f"unknown API key {api_key}")
         if not api.first <= version <= api.last:
             if api_key != API_VERSIONS_KEY:
                 raise UnsupportedVersion(f"{api.name} v{version}")

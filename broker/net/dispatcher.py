@@ -29,7 +29,7 @@ from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 
 from ..access import answer_of
-from ..handlers import APIS, Answer, Api, Need
+from ..handlers import Answer, Api, Need
 from ..quotas import Usage
 from .call import Call, Client, CloseConnection
 from .eager_future import EagerFuture
@@ -136,10 +136,11 @@ class Mute(Parked):
 class Dispatcher:
     """The requests and answers of one connection."""
 
-    __slots__ = ("_client", "_node", "_parked_bytes", "parked")
+    __slots__ = ("_client", "_node", "_parked_bytes", "apis", "parked")
 
     def __init__(self, node: "Node", client: ClientConnection) -> None:
         self._node = node
+        self.apis = node.apis_on(client.listener_name)
         self._client = client
         self.parked: deque[Parked] = deque()
         """Answers not sent yet, the oldest first."""
@@ -168,7 +169,7 @@ class Dispatcher:
         quotas = self._node.quotas
         usage = Usage(quotas) if quotas.are_set else None
         api_key, version, correlation_id = read_request_start(frame)
-        api = APIS.get(api_key)
+        api = self.apis.get(api_key)
         if api is None:
             raise UnsupportedVersion(f"unknown API key {api_key}")
         if not api.first <= version <= api.last and not self._serves_v2(api, version):
@@ -352,11 +353,15 @@ class Dispatcher:
         return api.last < version <= last
 
     def answer_unknown_api_versions(self, api: Api, correlation_id: int) -> None:
-        """Tell a client newer than this broker, in v0, which versions of this API it may use."""
+        """Tell a client newer than this broker, in v0, which versions of this API it may use.
+
+        Brokers before KIP-511 do not tell, and so does one that pretends to be older.
+        """
         from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 
         own = ApiVersion(api_key=api.key, min_version=api.first, max_version=api.last)
         code = ErrorCode.UNSUPPORTED_VERSION
-        response = ApiVersionsResponse(error_code=code, api_keys=[own])
+        told = [own] if api.last >= api.flexible else []
+        response = ApiVersionsResponse(error_code=code, api_keys=told)
         call = Call(0, None, self._client)
         self.send(api, call, correlation_id, response, self._client.active_ms)

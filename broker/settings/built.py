@@ -14,6 +14,7 @@ from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
 from .oauthbearer import OAuthBearerSettings
 from .password_encoder import PasswordSettings
+from .releases import CompatibilitySettings
 from .replication import ReplicationSettings
 from .sasl import SaslSettings
 from .throttles import ThrottleSettings
@@ -118,6 +119,7 @@ class BrokerSettings(
     ZooKeeperSettings,
     AuthorizationSettings,
     AdminSettings,
+    CompatibilitySettings,
     OdradekSettings,
 ):
     """All settings of a broker that have an effect."""

@@ -195,6 +195,7 @@ _GROUP_TITLES: Final = (
     "ZooKeeper",
     "Authorization",
     "The admin API",
+    "Like another release of Kafka",
     "Odradek's own",
 )
 

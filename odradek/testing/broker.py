@@ -257,8 +257,7 @@ class Broker(Records, Waiting, Disks, Racks):
         self._network.heal()
         self._heal_disks()
         self.start()
-        address = isr.controller(self._live_addresses(), self._access, timeout_s=RESET_TIMEOUT_S)
-        delete_all_topics(address, self._access, timeout_s=RESET_TIMEOUT_S)
+        delete_all_topics(self.admin, timeout_s=RESET_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         self.start()

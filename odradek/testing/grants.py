@@ -26,8 +26,9 @@ from .ready import Address
 
 __tracebackhide__ = hides
 ALTER_USERS_VERSION: Final = 0
-CREATE_ACLS_VERSION: Final = 3
-DESCRIBE_ACLS_VERSION: Final = 3
+# The first ones with prefixes: any release that has users has them.
+CREATE_ACLS_VERSION: Final = 1
+DESCRIBE_ACLS_VERSION: Final = 1
 ANY: Final = 1
 POLL_S: Final = 0.02
 

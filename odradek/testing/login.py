@@ -18,7 +18,7 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
 from .connection import Connection
 
 HANDSHAKE_VERSION = 1
-AUTHENTICATE_VERSION = 2
+AUTHENTICATE_VERSION = 0  # later ones tell how long the login lasts
 NONCE_BYTES = 20
 
 

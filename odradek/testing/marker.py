@@ -8,6 +8,7 @@ from odradek.spelling import did_you_mean
 
 from .texts import text_of
 
+COMPATIBILITY: Final = "odradek.compatibility"
 AUTO_CREATE: Final = "auto.create.topics.enable"
 
 
@@ -34,6 +35,14 @@ class Wanted:
         merged = {**dict(self.settings), **{name: text_of(v) for name, v in settings.items()}}
         return replace(self, settings=tuple(sorted(merged.items())))
 
+    def like(self, release: str) -> "Wanted":
+        """The same, but like a release of Kafka.  Raises: Refused."""
+        from odradek.broker.settings.releases import RELEASES
+
+        if release not in RELEASES:
+            raise Refused(f"like={release!r}: the releases are {', '.join(RELEASES)}")
+        return self.with_settings({COMPATIBILITY: release})
+
 
 Topics = tuple[tuple[str, int], ...]
 """Names and numbers of partitions."""
@@ -49,8 +58,6 @@ def read_marker(
     if tuple(positional):
         raise Refused("@pytest.mark.odradek has only named arguments, such as brokers=3")
     for name in given:
-        if name == "like":
-            raise Refused("@pytest.mark.odradek(like=...) is not supported yet")
         if name not in _ARGUMENTS:
             raise Refused(
                 f"@pytest.mark.odradek has no argument {name}{did_you_mean(name, _ARGUMENTS)}"
@@ -63,6 +70,8 @@ def read_marker(
         wanted = wanted.with_settings(given["settings"])
     if "auto_create" in given:
         wanted = wanted.with_settings({AUTO_CREATE: given["auto_create"]})
+    if "like" in given:
+        wanted = wanted.like(given["like"])
     changed: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in given.items()
@@ -122,5 +131,6 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "tls": ((bool,), "True or False"),
     "sasl": ((str, type(None)), "the name of a mechanism, such as 'SCRAM-SHA-512'"),
     "acls": ((list, tuple), "a list of ACLs"),
+    "like": ((str,), "the name of a release of Kafka, such as '2.8'"),
     "share": ((bool,), "True or False"),
 }

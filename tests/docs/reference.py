@@ -15,6 +15,7 @@ import click
 
 from odradek.broker.handlers import APIS, Api, Need
 from odradek.broker.handlers.k18_api_versions import CONSUMER_GROUPS, NOT_BESIDE_KAFKA
+from odradek.broker.handlers.releases import CHANGES
 from odradek.broker.settings.docs import configuration_markdown
 from odradek.cli import COMMANDS, main
 from odradek.cli.examples import EXAMPLES
@@ -55,6 +56,14 @@ answers CLUSTER_AUTHORIZATION_FAILED, and TOPIC_AUTHORIZATION_FAILED to the Fetc
 A broker answers an ApiVersions request of an unknown version with UNSUPPORTED_VERSION and version
 0. It closes the connection after any other unknown API key or version, as Kafka does. Some old
 versions are read and refused with an error code: [differences.md](differences.md).
+"""
+LIKE: Final = """\
+## Like another release
+
+With `odradek.compatibility` a broker serves clients those versions of the first table that the
+release had, too, except on a listener for brokers. These are the versions that each release had
+itself, as its own classes tell: with ZooKeeper or with KRaft, and without unstable ones. Kafka 4
+shows Produce from 0, but refuses it below 3, and so does Odradek.
 """
 COMMANDS_INTRODUCTION: Final = """\
 # Commands
@@ -107,6 +116,11 @@ def apis_markdown() -> str:
             "## Not served\n",
             "Apache Kafka 3.9.2 with ZooKeeper advertises these APIs, too. Odradek does not.\n",
             table(("Key", "API", "Kafka 3.9.2"), absent),
+            LIKE,
+            table(
+                ("Key", "API", "Versions since"),
+                [(str(key), APIS[key].name, changes) for key, changes in CHANGES.items()],
+            ),
         ]
     )
 

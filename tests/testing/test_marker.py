@@ -36,6 +36,11 @@ def test_the_nearest_marker_goes_first_and_settings_and_topics_add_up() -> None:
     assert topics == (("a", 2), ("b", 3))
 
 
+def test_a_release_is_a_setting() -> None:
+    wanted, _ = read({"like": "2.8"})
+    assert dict(wanted.settings)["odradek.compatibility"] == "2.8"
+
+
 def test_equal_wishes_are_one_server() -> None:
     one, _ = read({"settings": {"num.partitions": 3}, "auto_create": False})
     same, _ = read(
@@ -53,7 +58,8 @@ def test_equal_wishes_are_one_server() -> None:
         ({"brokers": True}, "brokers is a number"),
         ({"tls": 1}, "tls is True or False"),
         ({"acls": "User:a"}, "acls is a list"),
-        ({"like": "3.9"}, r"\(like=...\) is not supported yet"),
+        ({"like": "2.9"}, "like='2.9': the releases are 0.11, 1.0, .*, 4.3$"),
+        ({"like": 2.8}, "like is the name of a release of Kafka, such as '2.8'"),
         ({"topics": {"t": 0}}, "topics: 't' can't have 0 partitions"),
         ({"topics": {"t": "3"}}, "topics: 't' can't have '3' partitions"),
         ({"settings": {"num.partition": 4}}, "no setting num.partition: did you mean num.partit"),

@@ -1,4 +1,3 @@
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,6 +13,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.group_requests import consumer_heartbeat
 from tests.broker.running import RunningBroker, on_broker
+from tests.support.api_versions import kafkas_ranges
+
+NOT_YET = {17, *range(24, 32), 36, 38, 39, 40, 41, 50, 51, 57, 58, 65, 66}
+"""Logins, transactions, access control, tokens, SCRAM, feature updates and forwarding."""
 
 
 @on_broker(both=False)
@@ -37,17 +40,6 @@ async def test_consumer_groups_can_be_switched_off(broker: RunningBroker) -> Non
     assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-VECTORS = Path(__file__).parents[2] / "vectors" / "kafka_3.9.2_api_versions.tsv"
-NOT_YET = {17, *range(24, 32), 36, 38, 39, 40, 41, 50, 51, 57, 58, 65, 66}
-"""Logins, transactions, access control, tokens, SCRAM, feature updates and forwarding."""
-
-
-def kafkas_ranges() -> dict[int, tuple[int, int]]:
-    lines = VECTORS.read_text().splitlines()
-    rows = [tuple(map(int, line.split("\t"))) for line in lines if not line.startswith("#")]
-    return {key: (first, last) for key, first, last in rows}
-
-
 class Client:
     """Whoever asks."""
 
@@ -65,7 +57,9 @@ class Client:
 def answer_with(**settings: str) -> ApiVersionsResponse:
     """What a broker with these settings answers, whose /feature has version 6."""
     config = Config({name.replace("_", "."): value for name, value in settings.items()})
-    node = SimpleNamespace(config=config, controller=SimpleNamespace(feature_epoch=6))
+    node = SimpleNamespace(
+        config=config, controller=SimpleNamespace(feature_epoch=6), apis_on=lambda listener: APIS
+    )
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     return handle(request, Call(4, None, Client()), cast(Node, node))
 

@@ -109,8 +109,6 @@ class ConversationClock(Clock):
 class Conversation:
     """A dispatcher whose requests are answered as the test says."""
 
-    apis: dict[int, Api]
-
     def __init__(self) -> None:
         self.client = FakeClient()
         self.answers: list[Answer | Exception] = []
@@ -125,6 +123,14 @@ class Conversation:
             cast(Runtime, SimpleNamespace(clock=clock, loop_ns=lambda: self.now_ns)),
             exempt_listeners=frozenset({"BROKERS"}),
         )
+        apis = [
+            Api(PRODUCE, "Produce", last=11, flexible=9),
+            Api(FETCH, "Fetch", last=17, flexible=12),
+            Api(18, "ApiVersions", last=4, flexible=3),
+        ]
+        for api in apis:
+            api.handle = self.handle
+        self.apis = {api.key: api for api in apis}
         node = SimpleNamespace(
             metrics=self.metrics,
             clock=clock,
@@ -132,6 +138,7 @@ class Conversation:
             quotas=self.quotas,
             acls=None,
             interceptor=None,
+            apis_on=lambda listener_name: self.apis,
         )
         self.dispatcher = Dispatcher(cast(Node, node), self.client)
         self.client.on_close = self.dispatcher.close
@@ -164,18 +171,8 @@ class Conversation:
 
 
 @pytest.fixture
-def conversation(monkeypatch: pytest.MonkeyPatch) -> Conversation:
-    made = Conversation()
-    apis = [
-        Api(PRODUCE, "Produce", last=11, flexible=9),
-        Api(FETCH, "Fetch", last=17, flexible=12),
-        Api(18, "ApiVersions", last=4, flexible=3),
-    ]
-    for api in apis:
-        api.handle = made.handle
-    made.apis = {api.key: api for api in apis}
-    monkeypatch.setattr(module, "APIS", made.apis)
-    return made
+def conversation() -> Conversation:
+    return Conversation()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
