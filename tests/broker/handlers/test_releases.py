@@ -13,6 +13,7 @@ from odradek.broker.settings.releases import RELEASES
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from tests.broker.running import HOST, RunningBroker, running
 from tests.kafka import releases
+from tests.kafka.apache import Kafka43
 from tests.support.api_versions import kafkas_ranges
 from tests.support.messages import batch_of
 
@@ -74,7 +75,9 @@ def test_what_does_not_go_together(settings: dict[str, str], sentence: str) -> N
         load_config(overrides=settings)
 
 
-async def raw(broker: RunningBroker, api_key: int, version: int, body: bytes = b"") -> bytes:
+async def raw(
+    broker: RunningBroker | Kafka43, api_key: int, version: int, body: bytes = b""
+) -> bytes:
     """The answer to a request with header 1; empty if the connection closes."""
     reader, writer = await asyncio.open_connection(HOST, broker.port)
     try:
@@ -101,6 +104,22 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
             assert (await raw(broker, 3, 5, struct.pack(">iB", 0, 0)))[:4] == struct.pack(">i", 7)
 
     asyncio.run(main())
+
+
+@pytest.mark.soak
+@pytest.mark.java
+def test_like_4_3_is_what_a_broker_of_4_3_lists(tmp_path: Path) -> None:
+    kafka = Kafka43(tmp_path)
+    try:
+        kafka.start()
+        answer = asyncio.run(raw(kafka, 18, 0))
+        rows = {key: (first, last) for key, first, last in struct.iter_unpack(">hhh", answer[10:])}
+        wanted = {api.key: versions_in("4.3", api.key) for api in CLIENTS}
+        assert rows[0] == (0, 13)  # but it closes the connection after Produce 2
+        assert asyncio.run(raw(kafka, 0, 2, struct.pack(">hii", 1, 1000, 0))) == b""
+        assert {api.key: rows.get(api.key) for api in CLIENTS} == {**wanted, 0: (0, 13)}
+    finally:
+        kafka.close()
 
 
 def test_kafka_4_shows_versions_of_produce_that_it_refuses(tmp_path: Path) -> None:
