@@ -44,6 +44,13 @@ async def test_all_is_there_as_coroutines() -> None:
         moved = await aio.move_leader("t", 1)
         assert await aio.leader("t", 1) == moved
         assert await aio.shuffle_leaders("t")
+        assert await aio.move_coordinator("g", to=1) == await aio.coordinator("g") == 1
+        await aio.set_rack(0, "a")
+        await aio.network.isolate(0)
+        await aio.network.slow(1, delay="1ms")
+        await aio.network.split({0}, {1}, clients=True)
+        assert len((await aio.network.state)["splits"]) == 2
+        await aio.network.heal()
         await aio.pause(0)
         await aio.resume(0)
         await aio.stop(0)

@@ -26,10 +26,18 @@ def three(request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def inside() -> Iterator[Broker]:
+    """For what does not depend on where the brokers run."""
+    with Broker(brokers=3, settings=SETTINGS, in_process=True) as started:
+        yield started
+
+
 @pytest.fixture(autouse=True)
-def healed(three: Broker) -> Iterator[None]:
+def healed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    three.network.heal()
+    name = "three" if "three" in request.fixturenames else "inside"
+    request.getfixturevalue(name).network.heal()
 
 
 def isr(broker: Broker, topic: str) -> list[int]:
@@ -59,30 +67,30 @@ def test_a_follower_that_is_isolated_leaves_the_isr_and_comes_back(three: Broker
     assert len(three.records("followed")) == 10
 
 
-def test_a_side_of_a_split_without_the_controller_can_not_shrink_its_isr(three: Broker) -> None:
+def test_a_side_of_a_split_without_the_controller_can_not_shrink_its_isr(inside: Broker) -> None:
     """As with Kafka: it is the controller that changes the ISR (AlterPartition)."""
-    three.topics.create("split", replication_factor=3)
-    alone = next(each for each in three.broker_ids if each != controller(three))
-    three.move_leader("split", to=alone)
-    three.network.split({alone}, set(three.broker_ids) - {alone})
-    producer = Producer({**three.client_config("confluent"), "message.timeout.ms": LAG_MS * 2})
+    inside.topics.create("split", replication_factor=3)
+    alone = next(each for each in inside.broker_ids if each != controller(inside))
+    inside.move_leader("split", to=alone)
+    inside.network.split({alone}, set(inside.broker_ids) - {alone})
+    producer = Producer({**inside.client_config("confluent"), "message.timeout.ms": LAG_MS * 2})
     errors: list[object] = []
     producer.produce("split", b"lost?", callback=lambda error, _: errors.append(error))
     assert producer.flush(30) == 0
     assert [error is None for error in errors] == [False]  # it never knew that it was written
-    assert isr(three, "split") == [0, 1, 2]
-    three.network.heal()
-    producer = Producer(three.client_config("confluent"))
+    assert isr(inside, "split") == [0, 1, 2]
+    inside.network.heal()
+    producer = Producer(inside.client_config("confluent"))
     producer.produce("split", b"written")
     assert producer.flush(30) == 0
-    assert three.records("split")[-1].value == b"written"
+    assert inside.records("split")[-1].value == b"written"
 
 
-def test_a_slow_link_is_as_slow_as_it_is_said_to_be(three: Broker) -> None:
-    three.topics.create("slow", replication_factor=3)
-    leader = three.leader("slow")
-    other = next(each for each in three.broker_ids if each != leader)
-    producer = Producer({**three.client_config("confluent"), "acks": "all"})
+def test_a_slow_link_is_as_slow_as_it_is_said_to_be(inside: Broker) -> None:
+    inside.topics.create("slow", replication_factor=3)
+    leader = inside.leader("slow")
+    other = next(each for each in inside.broker_ids if each != leader)
+    producer = Producer({**inside.client_config("confluent"), "acks": "all"})
 
     def write_s(size_bytes: int) -> float:
         begun_s = time.monotonic()
@@ -92,15 +100,15 @@ def test_a_slow_link_is_as_slow_as_it_is_said_to_be(three: Broker) -> None:
 
     write_s(1)
     usual_s = write_s(300_000)
-    three.network.slow(other, delay="300ms")
+    inside.network.slow(other, delay="300ms")
     assert write_s(1) > 0.3
-    three.network.slow(other, bytes_per_s=300_000)
+    inside.network.slow(other, bytes_per_s=300_000)
     assert write_s(300_000) > max(usual_s, 0.8)
-    assert isr(three, "slow") == [0, 1, 2]
-    (shown,) = three.network.state["slow"]
+    assert isr(inside, "slow") == [0, 1, 2]
+    (shown,) = inside.network.state["slow"]
     assert (shown["broker"], shown["delay_s"], shown["bytes_per_s"]) == (other, 0, 300_000)
-    three.network.heal()
-    assert three.network.state == {"splits": [], "slow": []}
+    inside.network.heal()
+    assert inside.network.state == {"splits": [], "slow": []}
 
 
 def test_a_leader_that_is_isolated_is_replaced_and_loses_nothing_acknowledged(
@@ -166,11 +174,11 @@ def test_clients_reach_nothing_and_slow_brokers_slowly(three: Broker) -> None:
     consumer.close()
 
 
-def test_the_store_is_slow(three: Broker) -> None:
-    usual_s = create_s(three, "quick")
-    three.network.slow(controller(three), delay="100ms", store=True)
-    assert create_s(three, "tardy") > usual_s + 0.2
-    assert three.topics["tardy"].partitions[0].isr
+def test_the_store_is_slow(inside: Broker) -> None:
+    usual_s = create_s(inside, "quick")
+    inside.network.slow(controller(inside), delay="100ms", store=True)
+    assert create_s(inside, "tardy") > usual_s + 0.2
+    assert inside.topics["tardy"].partitions[0].isr
 
 
 def create_s(broker: Broker, topic: str) -> float:
@@ -187,12 +195,13 @@ def test_a_snapshot_is_of_a_good_network(three: Broker) -> None:
     three.restore(snapshot)
     assert three.network.state == {"splits": [], "slow": []}
     three.network.slow(0, delay="1s")
-    three.admin.post("snapshots", snapshot.id, "restore", forgets_requests=True)
+    three._enter(snapshot)  # as before a test
     assert three.network.state == {"splits": [], "slow": []}
+    three._leave()
 
 
-def test_what_makes_no_sense_is_refused(three: Broker) -> None:
-    network = three.network
+def test_what_makes_no_sense_is_refused(inside: Broker) -> None:
+    network = inside.network
     calls: list[tuple[Callable[[], None], str]] = [
         (lambda: network.split({0, 1, 2}), "at least two groups"),
         (lambda: network.split({0}, {0, 1}), "broker 0 is in two groups"),
