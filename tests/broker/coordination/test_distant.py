@@ -56,6 +56,10 @@ async def test_answers_and_events_arrive_late_and_in_order(tmp_path: Path) -> No
     assert seen[1:] == list(range(20))
     link.become(Condition(bytes_per_s=1_000))
     assert await timed(session.set("/a", bytes(100))) >= 0.1
+    large = asyncio.create_task(session.get("/a"))
+    small = asyncio.create_task(session.exists("/a"))
+    await small
+    assert large.done()  # nothing overtakes what takes longer
     link.become(GOOD)
     await session.close()
     await other.close()
