@@ -29,16 +29,14 @@ MODULE_OF: Final = {
 }
 
 _LETTER: Final = r"A-Za-z_$\u00a0-\U0010ffff"
-_TOKEN: Final = re.compile(
-    rf"""
+_TOKEN: Final = rf"""
     (?P<blank> [\x00-\x20]+ | //[^\r\n]* | /\*.*?(?:\*/|\Z) )
     | (?P<word> [{_LETTER}][{_LETTER}0-9.\-]* )
     | (?P<quoted> "(?:\\.|[^"\\\r\n])*" | '(?:\\.|[^'\\\r\n])*' )
     | (?P<open> ["'] )
     | (?P<other> . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
+"""Compiled by the first that reads a value, as that takes long: most brokers have none."""
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
@@ -105,7 +103,7 @@ def _quoted(text: str) -> str:
 def _tokens(text: str, setting: str) -> _Tokens:
     """A text's tokens, without blanks and comments."""
     tokens: _Tokens = deque()
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_TOKEN, text, re.VERBOSE | re.DOTALL):
         token = match.group()
         match match.lastgroup:
             case "word":
