@@ -97,6 +97,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if _given(config, "keep") not in KEEPS:
         raise pytest.UsageError(f"odradek_keep: {_given(config, 'keep')!r} is none of none, failed")
     config.addinivalue_line("markers", MARKER)
+    if not _given(config, "external"):
+        if _given(config, "external_admin"):
+            raise pytest.UsageError("odradek_external_admin: give odradek_external, too")
+        if _given(config, "prefix") and not _is_true(config, "share"):
+            raise pytest.UsageError(
+                "odradek_prefix is for brokers with other users: give odradek_external or "
+                "odradek_share, too"
+            )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -243,3 +243,14 @@ def test_in_a_run(running: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "2 passed, " in done.stdout and "1 error" in done.stdout, done.stdout + done.stderr
     assert "brokers that already run can't be given tls=True" in done.stdout
     assert set(running.topics) == set()
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--odradek-external-admin=http://x:1", "give odradek_external, too"),
+        ("--odradek-prefix=ci.", "give odradek_external or odradek_share, too"),
+    ],
+)
+def test_an_option_without_effect_is_refused(tmp_path: Path, option: str, sentence: str) -> None:
+    assert sentence in pytest_run(tmp_path, option).stderr
