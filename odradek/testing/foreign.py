@@ -92,7 +92,7 @@ class ForeignAdmin(AdminClient):
             case ["topics", name]:
                 return self._topic(name)
             case ["topics", name, "records"]:
-                return read(self._cluster, name, **_of_read(**query))
+                return self._read(name, **query)
             case ["groups"]:
                 return {"groups": list(self._groups())}
             case ["groups", group_id]:
@@ -196,6 +196,31 @@ class ForeignAdmin(AdminClient):
         return _shown_topic(told)
 
     # -- records
+
+    def _read(
+        self,
+        topic: str,
+        *,
+        partition: Any = None,
+        offset: Any = 0,
+        isolation: Any = "read_uncommitted",
+        limit: Any = 1000,
+        encoding: Any,
+    ) -> Any:
+        assert encoding == BASE64  # as all typed clients ask
+        known = [each["partition"] for each in self._topic(topic)["partitions"]]
+        shown: list[Any] = []
+        ends: list[Any] = []
+        for number in known if partition is None else [partition]:
+            if number not in known:
+                raise NotFound(HTTPStatus.NOT_FOUND, f"there is no partition {topic}-{number}")
+            left = limit - len(shown)
+            records, end = read(
+                self._cluster, topic, number, offset=offset, isolation=isolation, limit=left
+            )
+            shown += records
+            ends.append(end)
+        return {"records": shown, "partitions": ends}
 
     def _write(self, topic: str, made: Record, partition: int | None) -> Any:
         count = len(self._topic(topic)["partitions"])
@@ -337,7 +362,7 @@ class ForeignAdmin(AdminClient):
         numbers = [each["partition"] for each in self._led(topic)["partitions"]]
         found = 0
         for number in numbers:
-            found += len(read(self._cluster, topic, number, isolation=isolation)["records"])
+            found += len(read(self._cluster, topic, number, isolation=isolation)[0])
         if found < count:
             raise NotYet(f"topic {topic} has {found} records, not {count}")
         return {"count": found}
@@ -407,13 +432,6 @@ def _until(timeout_s: float, look: Callable[[], Any]) -> Any:
 def _refused(segments: Sequence[object]) -> AdminError:
     what = _WHAT.get(str(segments[0]), "other brokers have no such thing")
     return AdminError(HTTPStatus.NOT_IMPLEMENTED, NEEDS_ADMIN % what)
-
-
-def _of_read(
-    *, partition: Any, offset: Any = 0, isolation: Any = "read_uncommitted", **_: object
-) -> dict[str, Any]:
-    """The arguments of `read` in the query of a typed client, which asks for base64."""
-    return {"partition": partition, "offset": offset, "isolation": isolation}
 
 
 def _shown_topic(told: Any) -> Any:

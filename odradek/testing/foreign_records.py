@@ -30,29 +30,38 @@ BATCH_BYTES_MAX: Final = 1 << 28
 
 
 def read(
-    cluster: ClusterClient, topic: str, partition: int, *, offset: int = 0, isolation: str
-) -> Any:
-    """The records of a partition from an offset on, as the admin API answers in base64.
-
-    Raises: BrokerFailed.
+    cluster: ClusterClient,
+    topic: str,
+    partition: int,
+    *,
+    offset: int = 0,
+    isolation: str,
+    limit: int | None = None,
+) -> tuple[list[Any], Any]:
+    """Records of a partition from an offset on, and where it goes on, as the admin API has them
+    in base64.  Raises: BrokerFailed.
     """
     offset = max(offset, until_it_passes(lambda: _start_offset(cluster, topic, partition)))
     records: list[Any] = []
+    next_offset = offset
     while True:
         told = until_it_passes(
             lambda offset=offset: _fetched(cluster, topic, partition, offset, isolation)  # type: ignore[misc]
         )
         end = told.last_stable_offset if isolation == COMMITTED else told.high_watermark
-        next_offset = offset
         for last_offset, record in _records(told, is_committed=isolation == COMMITTED):
             next_offset = last_offset + 1
             if record is not None and offset <= record.offset < end:
                 records.append(_shown(record, partition))
+        if limit is not None and len(records) > limit:
+            next_offset = records[limit]["offset"]
+            del records[limit:]
+            break
         if next_offset == offset or next_offset >= end:
+            next_offset = end
             break
         offset = next_offset
-    place = {"partition": partition, "next_offset": end, "high_watermark": end}
-    return {"records": records, "partitions": [place]}
+    return records, {"partition": partition, "next_offset": next_offset, "high_watermark": end}
 
 
 def _start_offset(cluster: ClusterClient, topic: str, partition: int) -> int:

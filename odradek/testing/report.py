@@ -118,14 +118,14 @@ class Report:
 
 def keep(broker: "Broker", directory: Path) -> Section:
     """Copy the files of a test that failed, and say how to look into them."""
-    data = directory / "data"
+    data, title = directory / "data", "odradek kept"
     try:
-        broker._snapshots.copy_now(data)
-    except (BrokerFailed, RuntimeError):  # it has ended, or there are no snapshots
-        shutil.copytree(broker.data_dir, data, dirs_exist_ok=True)
+        _copy(broker, data)
+    except (RuntimeError, OSError) as error:
+        return title, f"the files can't be kept: {error}"
     (directory / "broker.log").write_text(broker.log)
     brokers = f" --brokers {len(broker.broker_ids)}" if len(broker.broker_ids) > 1 else ""
-    return "odradek kept", "\n".join(
+    return title, "\n".join(
         [
             f"the files are in {directory}; look into them with",
             f"  odradek log dump --records {data}",
@@ -134,6 +134,14 @@ def keep(broker: "Broker", directory: Path) -> Section:
             f"  less {directory / 'broker.log'}",
         ]
     )
+
+
+def _copy(broker: "Broker", target: Path) -> None:
+    """Raises: OSError; RuntimeError if others have started the broker."""
+    try:
+        broker._snapshots.copy_now(target)
+    except (BrokerFailed, OSError):  # it has ended, or there are no snapshots
+        shutil.copytree(broker.data_dir, target, dirs_exist_ok=True)
 
 
 def _answered(ask: Callable[[], Iterable[str]]) -> list[str]:

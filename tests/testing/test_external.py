@@ -64,6 +64,12 @@ def exercise(broker: ExternalBroker) -> None:
     broker.produce("ext", "two", partition=1 - place.partition)
     assert len(broker.wait_for_records("ext", 3)) == 3
     first, last = broker.records("ext", partition=place.partition)
+    part = broker.admin.get("topics", "ext", "records", limit=2, encoding="base64")
+    assert len(part["records"]) == 2
+    assert sum(each["high_watermark"] for each in part["partitions"]) == 3
+    assert sum(each["next_offset"] for each in part["partitions"]) == 2
+    with pytest.raises(BrokerFailed):
+        broker.records("ext", partition=7)
     assert (first.key, first.value, first.headers) == (b"k", b"one", (("h", b"\xff"),))
     assert (first.timestamp, last.offset, last.value) == (1000, 1, None)
 
@@ -113,10 +119,12 @@ def exercise(broker: ExternalBroker) -> None:
         broker.topics.delete("ext")
 
 
+@pytest.mark.slow
 def test_what_works_with_any_broker(foreign: ExternalBroker) -> None:
     exercise(foreign)
 
 
+@pytest.mark.slow
 def test_the_same_through_an_admin_api(friendly: ExternalBroker) -> None:
     exercise(friendly)
 
@@ -147,6 +155,7 @@ def test_what_needs_an_admin_api_says_so(foreign: ExternalBroker) -> None:
             refused()
 
 
+@pytest.mark.slow
 def test_what_an_admin_api_can_do(friendly: ExternalBroker) -> None:
     fault = friendly.faults.add(api="Metadata", optional=True, delay="1ms")
     assert fault.hits == 0
@@ -163,6 +172,7 @@ def test_what_an_admin_api_can_do(friendly: ExternalBroker) -> None:
     assert friendly.journal.requests() == []
 
 
+@pytest.mark.slow
 def test_a_prefix_is_what_a_worker_deletes(running: Broker) -> None:
     running.topics.create("theirs")
     broker = external_broker(
@@ -236,6 +246,7 @@ def test_three(odradek):
 """
 
 
+@pytest.mark.slow
 def test_in_a_run(running: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "test_user.py").write_text(USER_TESTS)
     monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVERS", running.bootstrap_servers)
@@ -245,6 +256,7 @@ def test_in_a_run(running: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert set(running.topics) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from odradek.testing import Broker
-from odradek.testing.report import LINES_MAX, Report
+from odradek.testing.external import ExternalBroker
+from odradek.testing.report import LINES_MAX, Report, keep
 
 from .test_fixtures import pytest_run
 
@@ -75,11 +76,39 @@ def test_a_failed_test_reports_and_keeps(tmp_path: Path) -> None:
         assert [record.value for record in again.records("orders")] == [b"the value"]
 
 
+@pytest.mark.slow
 def test_what_to_keep_is_named(tmp_path: Path) -> None:
     done = pytest_run(tmp_path, "--odradek-keep=all")
     assert "odradek_keep: 'all' is none of none, failed" in done.stderr
 
 
+@pytest.mark.slow
+def test_the_files_of_a_broker_that_was_killed_are_kept(tmp_path: Path) -> None:
+    with Broker() as broker:
+        broker.topics.create("orders")
+        broker.kill()
+        said = dict([keep(broker, tmp_path)])["odradek kept"]
+        assert f"odradek serve --data-dir {tmp_path}/data" in said
+        assert (tmp_path / "data" / "orders-0").is_dir()
+        assert "topic created topic=orders" in (tmp_path / "broker.log").read_text()
+
+
+@pytest.mark.slow
+def test_files_of_others_are_not_kept(tmp_path: Path) -> None:
+    with Broker(in_process=True) as broker:
+        external = ExternalBroker(broker.bootstrap_servers)
+        external.start()
+        assert keep(external, tmp_path) == (
+            "odradek kept",
+            "the files can't be kept: the fixture has not started these brokers, so it can't know "
+            "where their files are",
+        )
+        external.topics.create("orders")
+        sections = Report(external, time.time()).sections()
+        assert sections == [("topics", "orders: 0 ends at 0")]
+
+
+@pytest.mark.slow
 def test_no_more_than_so_many_lines() -> None:
     with Broker() as broker:
         for index in range(40):
