@@ -276,10 +276,13 @@ def odradek_spark(odradek_spark_conf: dict[str, str]) -> Iterator[SparkSession]:
     from odradek.pipeline.session import SparkOptions, start
 
     small = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+    spark, reason = None, ""
     try:
         spark = start("odradek tests", SparkOptions(conf={**small, **odradek_spark_conf}))
     except PipelineError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    if spark is None:  # outside of `except`, or the report would have the error behind it, too
+        pytest.fail(f"odradek_spark: {reason}", pytrace=False)
     yield spark
     spark.stop()
 

@@ -234,6 +234,6 @@ def _import_pyspark() -> Any:
         import pyspark.sql
     except ImportError as error:
         raise PipelineError(
-            f"the jobs need PySpark: pip install 'odradek[spark]' ({error})"
+            f"this needs PySpark: pip install 'odradek[spark]' ({error})"
         ) from error
     return pyspark

@@ -157,6 +157,15 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout and "During handling" not in done.stdout
 
 
+@pytest.mark.slow
+def test_spark_that_is_not_installed_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
+    (tmp_path / "test_user.py").write_text("def test_one(odradek_spark): pass\n")
+    said = pytest_run(tmp_path).stdout
+    assert "odradek_spark: this needs PySpark: pip install 'odradek[spark]'" in said
+    assert "Traceback" not in said and "During handling" not in said
+
+
 SCOPED = """
 import pytest
 
