@@ -34,6 +34,7 @@ class PlainConnection(Connection):
     """A connection on its own non-blocking socket."""
 
     __slots__ = (
+        "_fd",
         "_gathered",
         "_loop",
         "_out_ready",
@@ -48,11 +49,14 @@ class PlainConnection(Connection):
         super().__init__(connections, listener_name, host)
         self._loop = asyncio.get_running_loop()
         self._socket = sock
+        # Not the socket: a selector that does not know it describes it in an error that nobody
+        # sees, and its addresses cost two calls of the system.
+        self._fd = sock.fileno()
         self._gathered: Writer | None = None
         self._out_ready = False  # whether add_writer is active
         self._warm: Span | None = None  # the span that was read ahead
         self._warming: asyncio.Future[None] | None = None
-        self._loop.add_reader(sock, self._on_readable)
+        self._loop.add_reader(self._fd, self._on_readable)
 
     def detach(self) -> tuple[socket.socket, socket.socket]:
         """Go on with one of a pair of sockets; return the socket of before, and the other one."""
@@ -228,21 +232,21 @@ class PlainConnection(Connection):
         if wanted != self._out_ready:
             self._out_ready = wanted
             if wanted:
-                self._loop.add_writer(self._socket, self._on_writable)
+                self._loop.add_writer(self._fd, self._on_writable)
             else:
-                self._loop.remove_writer(self._socket)
+                self._loop.remove_writer(self._fd)
 
     def _pause_reading(self) -> None:
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self._fd)
 
     def _resume_reading(self) -> None:
-        self._loop.add_reader(self._socket, self._on_readable)
+        self._loop.add_reader(self._fd, self._on_readable)
 
     def _prepare_reset(self) -> None:
         reset_on_close(self._socket)
 
     def _hang_up(self) -> None:
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self._fd)
         self._wait_until_writable(False)
         if self._warming is not None:
             self._warming.cancel()

@@ -73,7 +73,7 @@ class TlsConnection(PlainConnection):
         if self._deadline is None:
             self._receive_and_read()
         elif self._receive(HANDSHAKE_RECEIVE_BYTES_MAX):
-            self._loop.remove_reader(self._socket)  # until its turn
+            self._loop.remove_reader(self._fd)  # until its turn
             self._connections.handshakes.add(self._shake_hands)
 
     def _receive_and_read(self) -> None:
