@@ -1,5 +1,6 @@
 """The broker that is attacked, in a process of its own, and a client that wants nothing bad."""
 
+import json
 import re
 import secrets
 import signal
@@ -55,7 +56,8 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 BUGS: Final = re.compile(r"Traceback|was never (retrieved|awaited)|was destroyed|BrokerBug")
 DATA: Final = "data"
 KEYS: Final = "keys.json"
-OWN: Final = frozenset({DATA, "broker.out", "tasks", KEYS})
+COUNTED: Final = "counted"
+OWN: Final = frozenset({DATA, "broker.out", COUNTED, KEYS})
 OURS: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}").fullmatch
 """Names in a data directory: of partitions, and the broker's own files."""
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
@@ -70,12 +72,13 @@ class Target:
     ) -> None:
         self.ports = {protocol: free_port() for protocol in PROTOCOLS}
         self._directory = directory
-        self._tasks = directory / "tasks"
+        self._counted = directory / COUNTED
         directory.mkdir(exist_ok=True)
         (directory / KEYS).write_bytes(jwks(jwk("ES256")))
         keys = f"file://{directory / KEYS}"
         settings = {
             **SETTINGS,
+            "ssl.keystore.location": str(certificates.broker.store),
             **settings,
             **{
                 f"listener.name.{protocol.lower()}.{name}": value
@@ -85,11 +88,10 @@ class Target:
             },
             "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in self.ports.items()),
             "inter.broker.listener.name": "PLAINTEXT",
-            "ssl.keystore.location": str(certificates.broker.store),
             "sasl.oauthbearer.jwks.endpoint.url": keys,
             "org.apache.kafka.sasl.oauthbearer.allowed.urls": keys,
         }
-        command = [sys.executable, "-m", "tests.lab.counted", str(self._tasks), "serve"]
+        command = [sys.executable, "-m", "tests.lab.counted", str(self._counted), "serve"]
         command += ["--data-dir", str(directory / DATA)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
@@ -141,10 +143,18 @@ class Target:
 
     def tasks(self) -> int:
         """How many tasks it has."""
-        self._tasks.unlink(missing_ok=True)
+        return int(self._asked()["tasks"])
+
+    def longest_turn_ms(self) -> float:
+        """How long its loop has computed at most before it served others, since it was asked."""
+        return self._asked()["turn_ms"]
+
+    def _asked(self) -> dict[str, float]:
+        self._counted.unlink(missing_ok=True)
         self.process.popen.send_signal(signal.SIGUSR1)  # type: ignore[union-attr]
-        until(self._tasks.exists, "the broker counts its tasks")
-        return int(self._tasks.read_text())
+        until(self._counted.exists, "the broker counts")
+        counted: dict[str, float] = json.loads(self._counted.read_text())
+        return counted
 
 
 @contextmanager

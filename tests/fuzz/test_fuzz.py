@@ -99,6 +99,7 @@ def attack(
             good.work()
         idle_ms = good.p99_ms()
         before_bytes, before_tasks = target.memory_bytes, target.tasks()
+        target.longest_turn_ms()  # from now on
         arguments = ["--seed", str(seed), "--count", str(load.frames)]
         arguments += ["--records", str(load.records), "--logins", str(load.logins)]
         counts = fuzz(target, good, protocol, certificates, arguments)
@@ -107,7 +108,7 @@ def attack(
             protocol,
             counts,
             f"grown={grown_bytes >> 20} MiB p99={p99_ms:.1f} ms idle={idle_ms:.1f} ms "
-            f"cpu={target.cpu_s:.0f} s",
+            f"cpu={target.cpu_s:.0f} s longest turn={target.longest_turn_ms():.1f} ms",
         )
         until(lambda: target.connections == 1, "nobody but the good client is connected")
         until(lambda: target.tasks() <= before_tasks + COORDINATOR_TASKS, "no task hangs")

@@ -6,6 +6,7 @@ another, each with a topic of its own, which is verified (the replicas' logs, to
 the next one runs: to verify all would take longer than to write it.
 """
 
+import json
 import os
 import random
 import signal
@@ -65,7 +66,7 @@ class CountedBroker(OdradekBroker):
         path.unlink(missing_ok=True)
         os.kill(self.pid, signal.SIGUSR1)
         until(path.exists, f"broker {self.id} tells its tasks", ANSWER_TIMEOUT_S)
-        return int(path.read_text())
+        return int(json.loads(path.read_text())["tasks"])
 
     def _command(self) -> list[str]:
         python, _, _, *words = super()._command()
