@@ -33,6 +33,19 @@ from .replay_link import Link
 PRODUCE_KEY: Final = 0
 CLIENT_ID: Final = "odradek-replay"
 METADATA_VERSION, TOPIC_IDS_VERSION = 1, 10
+TRANSIENT: Final = frozenset(
+    {
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "NOT_COORDINATOR",
+        "CONCURRENT_TRANSACTIONS",
+    }
+)
+"""What coordinators answer, without an effect, while they are made or finish something. A client
+asks again, and may have had to do so less often when it was recorded."""
+PATIENCE_S: Final = 15.0
+"""For so long in all, requests with such answers are sent again."""
+PAUSE_S: Final = 0.1
 TIMED_OUT: Final = "no answer in time"
 MS_PER_S: Final = 1000
 Address = tuple[str, int]
@@ -58,6 +71,7 @@ class Replay:
         self._timeout_s = timeout_s
         self._as_recorded = as_recorded
         self._say = say
+        self._patience_s = PATIENCE_S
         self._ids = Ids()
         self._addresses: dict[int, Address] = {}
         self._last_versions: dict[int, tuple[int, int]] = {}
@@ -178,21 +192,33 @@ class Replay:
             link.tell(frame)
             return
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await link.ask(frame)
-            response = _decoded(recorded.api.key, recorded.version, answer)
+            response = await self._answer(recorded, link, frame)
         except TimeoutError:
             error: str | None = TIMED_OUT
         except (OSError, MalformedMessage):
             error = UNANSWERED
         else:
-            code = first_error(response)
-            error = None if code is None else code.name
+            error = _error_of(response)
             self._ids.learn(request, given, response)
             if recorded.api.key != PRODUCE_KEY:
                 address = self._addresses.get(recorded.broker, self._bootstrap)
                 self._idle.setdefault(address, []).append(link)
         self._compare(recorded, error)
+
+    async def _answer(self, recorded: Recorded, link: Link, frame: bytes) -> Message:
+        """The answer, once it is none that only asks for patience.
+
+        Raises: OSError, MalformedMessage, TimeoutError.
+        """
+        while True:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await link.ask(frame)
+            response = _decoded(recorded.api.key, recorded.version, answer)
+            error = _error_of(response)
+            if error == recorded.error or error not in TRANSIENT or self._patience_s <= 0:
+                return response
+            self._patience_s -= PAUSE_S
+            await asyncio.sleep(PAUSE_S)
 
     def _compare(self, recorded: Recorded, error: str | None) -> None:
         if recorded.error == UNANSWERED and not recorded.by_rule:
@@ -209,6 +235,11 @@ class Replay:
 def _is_before(earlier: Recorded, recorded: Recorded) -> bool:
     """Whether this had been answered when the other one came."""
     return earlier.answered_before is not None and earlier.answered_before < recorded.number
+
+
+def _error_of(response: Message) -> str | None:
+    code = first_error(response)
+    return None if code is None else code.name
 
 
 def _request(recorded: Recorded) -> tuple[Message, int]:
