@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from odradek.protocol.errors import MalformedMessage
+
 from .commands import command
 from .errors import CommandError
 from .options import Seconds
@@ -61,6 +63,8 @@ def replay(file: Path, bootstrap_server: str, pace: str, timeout_s: float) -> No
         raise CommandError(
             f"cannot replay to {bootstrap_server}: {error or 'no answer'}"
         ) from error
+    except MalformedMessage as error:
+        raise CommandError(f"{file} has a request that cannot be read: {error}") from error
     click.echo(f"sent {outcome.sent} requests")
     left_out = dict(outcome.left_out)
     if journal.without_bytes:

@@ -5,8 +5,10 @@ replaced in all later requests.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.records import iter_batches, set_producer
 from odradek.protocol.schema import ArrayOf, Message, Struct
 
@@ -89,13 +91,20 @@ class Ids:
         )
 
     def _batches(self, records: bytearray) -> bytes:
-        """The batches with the producer's new id and epoch, and new checksums."""
-        for position, header in list(iter_batches(records)):
+        """The batches with the producer's new id and epoch, and new checksums.
+
+        What is no batch of format v2 stays: it has no producer, or is meant to be refused.
+        """
+        with suppress(MalformedMessage):
+            self._replace_in_batches(records)
+        return bytes(records)
+
+    def _replace_in_batches(self, records: bytearray) -> None:
+        for position, header in iter_batches(records):
             if header.producer_id not in self._producers:
                 continue
             batch = memoryview(records)[position : position + header.size_bytes]
             set_producer(batch, *self._producer(header.producer_id, header.producer_epoch))
-        return bytes(records)
 
 
 def _of(response: Message, name: str, otherwise: Any) -> Any:

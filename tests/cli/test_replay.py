@@ -1,6 +1,8 @@
 """`odradek replay`: what a journal did once, it does again at another broker."""
 
 import json
+import struct
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,35 @@ def test_a_producer_gets_its_new_id_and_epoch() -> None:
     again = InitProducerIdRequest(producer_id=1000, producer_epoch=0)
     ids.replace(again)
     assert (again.producer_id, again.producer_epoch) == (7, 3)
+
+
+def test_what_is_no_batch_stays() -> None:
+    ids = Ids()
+    answer = InitProducerIdResponse(producer_id=7, producer_epoch=3)
+    learned(ids, InitProducerIdRequest(), answer, producer_id=1000, producer_epoch=0)
+    for data in (b"", b"no batch" * 20, bytes(batch_of(b"v", producer_id=1000))[:-1]):
+        request = produce_request("t", {0: data})
+        ids.replace(request)
+        assert request.topic_data[0].partition_data[0].records == data
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_a_request_that_cannot_be_read_is_told(second: Broker, tmp_path: Path) -> None:
+    heartbeat = struct.pack(">hhih", 12, 0, 0, -1)
+    recording = {"frame": b64encode(heartbeat).decode(), "topic_ids": {}, "given": {}}
+    entry: dict[str, Any] = {
+        "number": 1,
+        "at_ms": 0,
+        "broker": 0,
+        "client_id": None,
+        "topics": [],
+        "error": None,
+    }
+    recorded = {**recording, "answered_before": None}
+    file = tmp_path / "journal.jsonl"
+    file.write_text(json.dumps({**entry, "faults": [], "recording": recorded}))
+    assert "has a request that cannot be read: " in replay(file, second).output
 
 
 def test_members_generations_sessions_and_topics() -> None:
