@@ -136,3 +136,44 @@ def test_aiokafka_is_idempotent_through_lost_answers(broker: Broker) -> None:
 
     asyncio.run(main())
     assert in_topic(broker) == 1
+
+
+def test_every_request_of_a_client_is_late(broker: Broker) -> None:
+    fault = broker.faults.add(client_id="slow", delay="30ms")
+    assert send(producer(broker, **{"client.id": "quick"})) is None
+    assert fault.hits == 0
+    assert send(producer(broker, **{"client.id": "slow"})) is None
+    asked = {each.api: each for each in broker.journal.requests(client_id="slow")}
+    assert {"ApiVersions", "Metadata", "Produce"} <= asked.keys()
+    assert all(each.faults == [fault.id] for each in asked.values())
+
+
+def test_requests_are_counted_and_forgotten(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", times=2, error="NOT_LEADER_OR_FOLLOWER")
+    assert send(producer(broker)) is None
+    assert fault.hits == 2
+    assert [each.error for each in broker.journal.requests(api="Produce")] == [
+        "NOT_LEADER_OR_FOLLOWER",
+        "NOT_LEADER_OR_FOLLOWER",
+        None,
+    ]
+    broker.journal.clear()
+    assert broker.journal.requests(api="Produce") == []
+
+
+def test_the_first_member_waits_for_others() -> None:
+    delayed = {"group.initial.rebalance.delay.ms": 60_000}
+    with Broker(in_process=True, settings=delayed) as broker:
+        broker.topics.create("t", partitions=2)
+        consumer = Consumer({**broker.client_config("confluent"), "group.id": "g"})
+        consumer.subscribe(["t"])
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while len(broker.journal.requests(api="JoinGroup")) < 2:  # the first gets a member id
+            assert time.monotonic() < deadline_s
+            consumer.poll(0.02)
+        assert broker.groups["g"].state == "PreparingRebalance"
+        broker.clock.advance("61s")
+        while len(consumer.assignment()) < 2:
+            assert time.monotonic() < deadline_s
+            consumer.poll(0.02)
+        consumer.close()
