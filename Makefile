@@ -95,6 +95,7 @@ SOAK_examples := tests/test_examples.py
 SOAK_transcript := tests/cli/transcript
 SOAK_languages := tests/testing/test_example_suites.py tests/testing/test_languages.py
 SOAK_fixture := tests/testing/test_flaky_hunt.py
+SOAK_situations := tests/situations
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))

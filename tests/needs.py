@@ -15,6 +15,7 @@ def fetched() -> dict[str, bool]:
         "Kafka's jars, 240 MB": all(map(jars.present, jars.VERSIONS)),
         f"Spark {older.name}, 770 MB": older.made.exists(),
         f"Spark {newer.name}, 880 MB": newer.made.exists(),
+        "KafkaJS for Node, 3 MB": (ROOT / ".cache" / "node" / ".complete").exists(),
         "Spark's connectors, 280 MB": all(spark.connector_jars() for spark in (newer, older)),
     }
 

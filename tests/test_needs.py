@@ -29,8 +29,12 @@ HALF: Final = (  # as they lie there when a download is killed
     ".cache/spark/connector-3.5.7/spark-sql-kafka.jar",
     ".cache/spark/connector-4.0.0/spark-sql-kafka.jar",
 )
-STAMPS: Final = {".venv/.dev", ".venv-spark-3.5/.made", ".venv-spark-4.0/.made"} | {
-    f".cache/spark/connector-{version}/.complete" for version in ("3.5.7", "4.0.0")
+STAMPS: Final = {
+    ".venv/.dev",
+    ".venv-spark-3.5/.made",
+    ".venv-spark-4.0/.made",
+    ".cache/node/.complete",
+    *(f".cache/spark/connector-{version}/.complete" for version in ("3.5.7", "4.0.0")),
 }
 
 
@@ -43,7 +47,7 @@ def needs(checkout: Path) -> list[bool]:
         text=True,
         check=True,
     )
-    lines = done.stdout.splitlines()[-5:]
+    lines = done.stdout.splitlines()[-6:]
     assert all(" MB  " in line for line in lines), done.stdout
     return [line.endswith(" here") for line in lines]
 
@@ -61,10 +65,10 @@ def test_a_download_is_here_once_it_is_complete(tmp_path: Path) -> None:
     for name in HALF:
         keep(tmp_path / name)
     keep(tmp_path / ".cache/jars/3.9.2/.complete", "what an older pom asked for")
-    assert needs(tmp_path) == [False] * 5
+    assert needs(tmp_path) == [False] * 6
     for name in STAMPS:
         keep(tmp_path / name)
     for version, pom in jars.POMS.items():
         wanted = hashlib.sha256((ROOT / "tests/kafka" / pom).read_bytes()).hexdigest()
         keep(tmp_path / f".cache/jars/{version}/.complete", wanted)
-    assert needs(tmp_path) == [True] * 5
+    assert needs(tmp_path) == [True] * 6

@@ -29,6 +29,9 @@ def skipped(nodeid: str, reason: str) -> pytest.TestReport:
         (NOT_WRITABLE, "another reason", False),
         ("tests/broker/test_x.py::test_y", "root may write anywhere", False),
         ("tests/broker/test_x.py::test_y", "not today", False),
+        ("tests/situations/test_situations.py::test_x[y]", "there is no go", True),
+        ("tests/situations/test_situations.py::test_x[y]", "not today", False),
+        ("tests/broker/test_x.py::test_y", "there is no go", False),
     ],
 )
 def test_what_may_be_skipped(

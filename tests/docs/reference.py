@@ -3,7 +3,7 @@
 docs/configuration.md is made from the settings' declarations (odradek/broker/settings/docs.py),
 docs/reference-apis.md from the table of APIs and the messages, docs/reference-commands.md from the
 commands themselves, docs/reference-admin-api.md and docs/admin-api.json from the routes of the
-admin API.
+admin API, docs/situations.md from the table of tests/situations.
 """
 
 import inspect
@@ -21,6 +21,7 @@ from odradek.cli import COMMANDS, main
 from odradek.cli.examples import EXAMPLES
 from tests.docs.admin_reference import admin_json, admin_markdown
 from tests.docs.pages import DOCS, ROOT, slug
+from tests.docs.situations_page import situations_markdown
 
 KAFKA_VERSIONS: Final = ROOT / "tests" / "vectors" / "kafka_3.9.2_api_versions.tsv"
 MADE: Final = "<!-- Made by `make docs`; do not edit. -->"
@@ -88,6 +89,7 @@ def pages() -> Mapping[Path, Callable[[], str]]:
         DOCS / "reference-commands.md": commands_markdown,
         DOCS / "reference-admin-api.md": lambda: admin_markdown(MADE),
         DOCS / "admin-api.json": admin_json,
+        DOCS / "situations.md": lambda: situations_markdown(MADE),
     }
 
 

@@ -1,0 +1,126 @@
+"""The client programs of `clients/`: how each is made ready, and a running one."""
+
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+from odradek.testing import Broker
+from tests.kafka import java
+from tests.kafka.jars import CACHE, ROOT
+
+CLIENTS: Final = Path(__file__).parent / "clients"
+BUILD_TIMEOUT_S: Final = 600
+DEED_TIMEOUT_S: Final = 60
+
+
+class Prepared(NamedTuple):
+    """How a client program is started; servers and the address of the admin API are appended."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = MappingProxyType({})
+
+
+def python(module: str) -> Prepared:
+    return Prepared([sys.executable, "-m", f"tests.situations.clients.{module}"])
+
+
+def kafka_java() -> Prepared:
+    """Its source is beside those of other programs in Java: they are compiled together."""
+    return Prepared(java.command_line("3.9.2", "Situations"))
+
+
+def kafkajs() -> Prepared:
+    """KafkaJS as package-lock.json names it.  It is fetched once into `.cache/`."""
+    source = CLIENTS / "node"
+    target = CACHE / "node"
+    lock = (source / "package-lock.json").read_bytes()
+    stamp = target / ".complete"
+    if not stamp.exists() or stamp.read_bytes() != lock:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".node-", dir=target.parent) as name:
+            fresh = Path(name) / "node"
+            shutil.copytree(source, fresh)
+            _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], fresh)
+            (fresh / ".complete").write_bytes(lock)
+            shutil.rmtree(target, ignore_errors=True)
+            fresh.rename(target)
+    modules = {"NODE_PATH": str(target / "node_modules")}
+    return Prepared(["node", str(source / "situations.cjs")], modules)
+
+
+def franz_go() -> Prepared:
+    """What `go` has built already, it takes from `.cache/`."""
+    program = CACHE / "go" / "situations"
+    own = {"GOMODCACHE": str(CACHE / "go" / "modules"), "GOCACHE": str(CACHE / "go" / "build")}
+    _run(["go", "build", "-modcacherw", "-o", str(program), "."], CLIENTS / "go", own)
+    return Prepared([str(program)])
+
+
+class Client(NamedTuple):
+    """A client: the commands that it needs, and how it is made ready."""
+
+    needs: Sequence[str]
+    prepare: Callable[[], Prepared]
+
+
+ALL: Final = {
+    "Java": Client(["java"], kafka_java),
+    "librdkafka": Client([], lambda: python("confluent")),
+    "kafka-python": Client([], lambda: python("kafka_python")),
+    "aiokafka": Client([], lambda: python("aiokafka_client")),
+    "KafkaJS": Client(["node", "npm"], kafkajs),
+    "franz-go": Client(["go"], franz_go),
+}
+
+
+class Program:
+    """A client program that runs."""
+
+    def __init__(self, prepared: Prepared, broker: Broker) -> None:
+        self._process = subprocess.Popen(
+            [*prepared.command, broker.bootstrap_servers, broker.admin_url],
+            cwd=ROOT,
+            env={**os.environ, **prepared.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def outcome(self, deed: str, rules: Sequence[str]) -> str:
+        """Let it make the rules and do the deed: `done …`, or the name of an error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join([deed, *rules]) + "\n")
+        self._process.stdin.flush()
+        ready, _, _ = select.select([self._process.stdout], [], [], DEED_TIMEOUT_S)
+        assert ready, f"{deed}: no outcome within {DEED_TIMEOUT_S} s"
+        first, _, rest = self._process.stdout.readline().rstrip("\n").partition(" ")
+        if first == "failed":
+            return ErrorCode(int(rest)).name if rest.isdecimal() else rest
+        return f"{first} {rest}".strip()
+
+    def close(self) -> None:
+        """Kill it: what its clients have open is of no interest."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def _run(command: Sequence[str], folder: Path, more: dict[str, str] | None = None) -> None:
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(more or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+    )
+    assert ended.returncode == 0, ended.stdout
