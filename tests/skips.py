@@ -34,6 +34,7 @@ ALLOWED_IN_FILES: Final = {
         "there is no go",
         "there is no node",
         "there is no npm",
+        "KafkaJS cannot be fetched",
     ),
 }
 """The same for all tests of a file."""

@@ -21,6 +21,10 @@ BUILD_TIMEOUT_S: Final = 600
 DEED_TIMEOUT_S: Final = 60
 
 
+class NotFetched(Exception):
+    """A client library could not be fetched."""
+
+
 class Prepared(NamedTuple):
     """How a client program is started; servers and the address of the admin API are appended."""
 
@@ -38,7 +42,10 @@ def kafka_java() -> Prepared:
 
 
 def kafkajs() -> Prepared:
-    """KafkaJS as package-lock.json names it.  It is fetched once into `.cache/`."""
+    """KafkaJS as package-lock.json names it.  It is fetched once into `.cache/`.
+
+    Raises: NotFetched.
+    """
     source = CLIENTS / "node"
     target = CACHE / "node"
     lock = (source / "package-lock.json").read_bytes()
@@ -48,7 +55,10 @@ def kafkajs() -> Prepared:
         with tempfile.TemporaryDirectory(prefix=".node-", dir=target.parent) as name:
             fresh = Path(name) / "node"
             shutil.copytree(source, fresh)
-            _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], fresh)
+            try:
+                _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], fresh)
+            except AssertionError as error:
+                raise NotFetched("KafkaJS cannot be fetched") from error
             (fresh / ".complete").write_bytes(lock)
             shutil.rmtree(target, ignore_errors=True)
             fresh.rename(target)

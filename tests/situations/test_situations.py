@@ -12,7 +12,7 @@ import pytest
 
 from odradek.testing import Broker
 
-from .programs import ALL, Program
+from .programs import ALL, NotFetched, Program
 from .situations import Situation, situations
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
@@ -81,7 +81,11 @@ def test_situation(client: str, situation: Situation, broker: Broker, programs: 
         if shutil.which(command) is None:
             pytest.skip(f"there is no {command}")
     try:
-        seen = situation.try_on(programs.of(client), broker)
+        program = programs.of(client)
+    except NotFetched as error:
+        pytest.skip(str(error))
+    try:
+        seen = situation.try_on(program, broker)
     except BaseException:
         programs.close()  # its outcome may still come, and would be taken for the next one's
         raise
