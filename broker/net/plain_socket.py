@@ -60,13 +60,14 @@ class PlainConnection(Connection):
 
     def detach(self) -> tuple[socket.socket, socket.socket]:
         """Go on with one of a pair of sockets; return the socket of before, and the other one."""
-        before = self._socket
+        before, fd = self._socket, self._fd
         self._socket, other = socket.socketpair()
         self._socket.setblocking(False)
-        if self._loop.remove_reader(before):
-            self._loop.add_reader(self._socket, self._on_readable)
-        if self._loop.remove_writer(before):
-            self._loop.add_writer(self._socket, self._on_writable)
+        self._fd = self._socket.fileno()
+        if self._loop.remove_reader(fd):
+            self._loop.add_reader(self._fd, self._on_readable)
+        if self._loop.remove_writer(fd):
+            self._loop.add_writer(self._fd, self._on_writable)
         return before, other
 
     @property
