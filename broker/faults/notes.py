@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MS_PER_S: Final = 1000
-LOGINS: Final = frozenset({17, 36})
-"""SaslHandshake and SaslAuthenticate: passwords are not recorded."""
+WITH_SECRETS: Final = frozenset({17, 33, 36, 38, 39, 40, 41, 44, 51})
+"""Requests that may hold a password, or what logs in like one: SaslHandshake and SaslAuthenticate,
+(Incremental)AlterConfigs, those of delegation tokens, AlterUserScramCredentials.  Their frames are
+not recorded."""
 
 
 class Notes:
@@ -38,7 +40,7 @@ class Notes:
         if seen.is_inter_broker:
             return None
         entry = self._entry(seen, plan, len(frame), node.clock.wall_ms())
-        if self.journal.records and seen.api.key not in LOGINS:
+        if self.journal.records and seen.api.key not in WITH_SECRETS:
             entry.recording = Recording(frame=bytes(frame), topic_ids=_topic_ids(seen))
         self.journal.add(entry)
         return Noted(entry, self.journal)
