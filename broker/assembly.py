@@ -119,6 +119,11 @@ def assemble(
         replicator=replicator,
         tasks=tasks,
     )
+    _add_gauges(local, controller)
+    return node, Member(node, session, tasks, peers, client, coordinators)
+
+
+def _add_gauges(local: LocalBroker, controller: ClusterController) -> None:
     sessions = local.fetch_sessions.slots
     local.metrics.add_gauges(
         {
@@ -128,4 +133,3 @@ def assemble(
             "fetch_session_partition_count": lambda: sessions.partition_count,
         }
     )
-    return node, Member(node, session, tasks, peers, client, coordinators)
