@@ -89,7 +89,8 @@ class AdminSettings:
         LONG,
         0,
         "How many bytes of requests the journal of the admin API keeps, the last ones, for "
-        "`odradek replay`. 0: it keeps only what they were about.",
+        "`odradek replay`. Logins and other requests that may hold a password are left out. 0: it "
+        "keeps only what they were about.",
         at_least=0,
     )
 

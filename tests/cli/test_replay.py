@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from odradek.cli import main
 from odradek.cli.replay_ids import Ids
@@ -148,6 +158,27 @@ def test_kafka_answers_the_same(version: str, first: Broker, tmp_path: Path) -> 
         values = [message.value() for message in consumer.consume(3, timeout=30)]
         consumer.close()
     assert sorted(values) == [b"one", b"three", b"two"]
+
+
+def test_a_request_with_a_secret_is_not_recorded(first: Broker, tmp_path: Path) -> None:
+    admin = AdminClient(first.client_config("confluent"))
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    user = UserScramCredentialUpsertion("alice", credential, b"not to be kept")
+    for future in admin.alter_user_scram_credentials([user]).values():
+        future.result(60)
+    key = "listener.name.plaintext.ssl.key.password"
+    entry = ConfigEntry(key, "not-to-be-kept", incremental_operation=AlterConfigOpType.SET)
+    for future in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])]
+    ).values():
+        future.exception(60)
+    first.journal.save(tmp_path / "journal")
+    lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    kept = {line["api"] for line in lines if line.get("recording")}
+    came = {request.api for request in first.journal.requests()}
+    secret = {"AlterUserScramCredentials", "IncrementalAlterConfigs"}
+    assert secret <= came
+    assert "Metadata" in kept and not secret & kept
 
 
 @pytest.mark.wire
