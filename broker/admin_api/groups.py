@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
+from odradek.protocol.errors import ErrorCode, Refused
 
 from ..coordinators.internal_topic import InternalTopic
 from ..node import Node
@@ -13,13 +13,13 @@ from .asking import any_node, check
 from .controls import Controls
 from .fields import Field, Json, one_of
 from .problems import Problem, not_found
+from .views import classic_member, committed_offset, consumer_member
 
 LIST_VERSION: Final = 5
 OFFSETS_VERSION: Final = 9
 CLASSIC_VERSION: Final = 5
 CONSUMER_VERSION: Final = 1
 CONSUMER: Final = "consumer"
-_SIZE_BYTES: Final = 2  # the version of a consumer's assignment comes first
 
 LISTED: Final = {
     "group_id": schemas.STRING,
@@ -108,46 +108,9 @@ async def _members(found: Mapping[str, Any], node: Node) -> list[Json]:
     if found["type"] == CONSUMER:
         request = ConsumerGroupDescribeRequest(group_ids=[group_id])
         answer: Any = await ask_self(node, request, CONSUMER_VERSION)
-        return [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.client_host,
-                "assignment": {
-                    topic.topic_name: list(topic.partitions)
-                    for topic in member.assignment.topic_partitions
-                },
-            }
-            for group in answer.groups
-            for member in group.members
-        ]
+        return [consumer_member(member) for group in answer.groups for member in group.members]
     answer = await ask_self(node, DescribeGroupsRequest(groups=[group_id]), CLASSIC_VERSION)
-    return [
-        {
-            "member_id": member.member_id,
-            "instance_id": member.group_instance_id,
-            "client_id": member.client_id,
-            "host": member.client_host,
-            "assignment": _classic_assignment(bytes(member.member_assignment)),
-        }
-        for group in answer.groups
-        for member in group.members
-    ]
-
-
-def _classic_assignment(data: bytes) -> dict[str, list[int]]:
-    """What a consumer is assigned; nothing for members that are no consumers."""
-    from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
-
-    if len(data) < _SIZE_BYTES:
-        return {}
-    version = min(int.from_bytes(data[:_SIZE_BYTES], "big"), 3)
-    try:
-        assignment, _ = ConsumerProtocolAssignment.decode(data, version, _SIZE_BYTES)
-    except MalformedMessage:
-        return {}
-    return {each.topic: list(each.partitions) for each in assignment.assigned_partitions}
+    return [classic_member(member) for group in answer.groups for member in group.members]
 
 
 async def _offsets(controls: Controls, group_id: str, node: Node) -> list[Json]:
@@ -167,13 +130,7 @@ def _offsets_in(controls: Controls, group: Any) -> Iterator[Json]:
         for each in topic.partitions:
             if each.error_code == ErrorCode.NONE and each.committed_offset >= 0:
                 end = _end_offset(controls, topic.name, each.partition_index)
-                yield {
-                    "topic": topic.name,
-                    "partition": each.partition_index,
-                    "offset": each.committed_offset,
-                    "metadata": each.metadata,
-                    "lag": None if end is None else max(0, end - each.committed_offset),
-                }
+                yield committed_offset(topic.name, each, end)
 
 
 def _end_offset(controls: Controls, topic: str, partition: int) -> int | None:

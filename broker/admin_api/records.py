@@ -20,6 +20,7 @@ from .controls import Controls
 from .fields import TEXT, Field, Json, list_of, nullable, object_of, one_of, pair_of, whole
 from .problems import Problem
 from .reading import Limit, Read, read_records
+from .views import record_in
 
 PRODUCE_VERSION: Final = 11
 ACKS_ALL: Final = -1
@@ -224,11 +225,4 @@ def _shown(record: Record, partition: int, encoding: str) -> Json:
                 "ask with encoding=base64",
             ) from None
 
-    return {
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text(record.key),
-        "value": text(record.value),
-        "headers": [[name, text(value)] for name, value in record.headers],
-    }
+    return record_in(partition, record, text)

@@ -31,7 +31,7 @@ from .ready import Address
 
 __tracebackhide__ = hides
 ASK_TIMEOUT_S: Final = 15.0
-RETRY_S: Final = 0.02
+POLL_S: Final = 0.02
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -50,7 +50,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Passing(Exception):
-    """An error that goes away soon: of an election, or of a coordinator that is loading."""
+    """What goes away soon: an error of an election, or of a coordinator that is loading."""
 
 
 class ClusterClient:
@@ -152,16 +152,25 @@ def check(code: int, message: str | None, about: str) -> None:
     raise AdminError(HTTPStatus.CONFLICT, sentence)
 
 
+def until(look: Callable[[], T], timeout_s: float) -> T:
+    """What `look` returns once it raises Passing no more.  Raises: Passing."""
+    end_s = time.monotonic() + timeout_s
+    while True:
+        is_last = time.monotonic() >= end_s
+        try:
+            return look()
+        except Passing:
+            if is_last:
+                raise
+        time.sleep(POLL_S)
+
+
 def until_it_passes(ask: Callable[[], T]) -> T:
     """The answer once errors that pass are over.  Raises: BrokerFailed."""
-    deadline_s = time.monotonic() + ASK_TIMEOUT_S
-    while True:
-        try:
-            return ask()
-        except Passing as error:
-            if time.monotonic() > deadline_s:
-                raise BrokerFailed(str(error)) from None
-        time.sleep(RETRY_S)
+    try:
+        return until(ask, ASK_TIMEOUT_S)
+    except Passing as error:
+        raise BrokerFailed(str(error)) from None
 
 
 def addresses_of(servers: str) -> list[Address]:

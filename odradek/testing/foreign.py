@@ -13,21 +13,15 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+from odradek.broker.admin_api.views import classic_member, committed_offset, consumer_member
 from odradek.broker.core.partitioner import partition_of_key
 from odradek.durations import seconds_of
-from odradek.protocol.consumer_protocol import ConsumerProtocolAssignment
-from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
-)
-from odradek.protocol.messages.k02_list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.messages.k15_describe_groups import (
@@ -49,17 +43,23 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
 from odradek.protocol.records import build_batch
 from odradek.protocol.records.record import Record
 
-from .cluster_client import GROUP, TRANSACTION, ClusterClient, Passing, check, until_it_passes
+from .cluster_client import (
+    GROUP,
+    TRANSACTION,
+    ClusterClient,
+    Passing,
+    check,
+    until,
+    until_it_passes,
+)
 from .door import AdminClient, AdminClients, AdminError, NotFound
 from .errors import BrokerFailed, hides
-from .foreign_records import read
+from .foreign_records import LATEST, offset_at, read
 from .records import BASE64
 from .texts import text_of
 
 __tracebackhide__ = hides
 TIMEOUT_MS: Final = 15_000
-POLL_S: Final = 0.02
-LATEST: Final = -1
 STABLE: Final = "Stable"
 NEEDS_ADMIN: Final = (
     "this needs an Odradek with an admin API, whose URL odradek_external_admin tells: %s"
@@ -74,7 +74,7 @@ _WHAT: Final = {
 }
 
 
-class NotYet(Exception):
+class NotYet(Passing):
     """What is waited for is not so yet; a clause that says what is there instead."""
 
 
@@ -244,21 +244,6 @@ class ForeignAdmin(AdminClient):
 
         return {"partition": partition, "offset": until_it_passes(ask)}
 
-    def _end_offset(self, topic: str, partition: int) -> int:
-        place = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[place])]
-        )
-
-        def ask() -> int:
-            leader = self._cluster.leader(topic, partition)
-            told = self._cluster.ask(leader, request, ListOffsetsResponse, at_most=5)
-            result = told.topics[0].partitions[0]
-            check(result.error_code, None, f"{topic}-{partition}")
-            return result.offset
-
-        return until_it_passes(ask)
-
     # -- groups
 
     def _groups(self) -> Iterator[Any]:
@@ -291,17 +276,7 @@ class ForeignAdmin(AdminClient):
         told = self._cluster.ask(address, request, DescribeGroupsResponse, at_most=5)
         (group,) = told.groups
         check(group.error_code, None, f"group {group_id}")
-        members = [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.group_instance_id,
-                "client_id": member.client_id,
-                "host": member.client_host,
-                "assignment": _assignment(bytes(member.member_assignment)),
-            }
-            for member in group.members
-        ]
-        return group.group_state, members
+        return group.group_state, [classic_member(member) for member in group.members]
 
     def _consumers(self, group_id: str) -> tuple[str, list[Any]]:
         """The same of a group of the next generation (KIP-848)."""
@@ -310,20 +285,7 @@ class ForeignAdmin(AdminClient):
         told = self._cluster.ask(address, request, ConsumerGroupDescribeResponse, at_most=1)
         (group,) = told.groups
         check(group.error_code, group.error_message, f"group {group_id}")
-        members = [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.client_host,
-                "assignment": {
-                    each.topic_name: list(each.partitions)
-                    for each in member.assignment.topic_partitions
-                },
-            }
-            for member in group.members
-        ]
-        return group.group_state, members
+        return group.group_state, [consumer_member(member) for member in group.members]
 
     def _offsets(self, group_id: str) -> Iterator[Any]:
         _, address = self._cluster.coordinator(group_id)
@@ -335,14 +297,8 @@ class ForeignAdmin(AdminClient):
                 if each.committed_offset >= 0:
                     end = None
                     with suppress(BrokerFailed):  # the topic is gone
-                        end = self._end_offset(topic.name, each.partition_index)
-                    yield {
-                        "topic": topic.name,
-                        "partition": each.partition_index,
-                        "offset": each.committed_offset,
-                        "metadata": each.metadata,
-                        "lag": None if end is None else max(0, end - each.committed_offset),
-                    }
+                        end = offset_at(self._cluster, topic.name, each.partition_index, LATEST)
+                    yield committed_offset(topic.name, each, end)
 
     # -- waits
 
@@ -393,8 +349,9 @@ class ForeignAdmin(AdminClient):
         behind = 0
         for name in names:
             for each in self._led(name)["partitions"]:
-                key = name, each["partition"]
-                behind += max(0, self._end_offset(*key) - committed.get(key, 0))
+                number = each["partition"]
+                end = offset_at(self._cluster, name, number, LATEST)
+                behind += max(0, end - committed.get((name, number), 0))
         if behind > lag:
             raise NotYet(f"group {group_id} lags by {behind} records, and may lag by {lag}")
         return {"lag": behind}
@@ -417,16 +374,11 @@ class ForeignAdmins(AdminClients):
 
 def _until(timeout_s: float, look: Callable[[], Any]) -> Any:
     """What `look` returns once it raises nothing that may pass.  Raises: AdminError."""
-    end_s = time.monotonic() + timeout_s
-    while True:
-        is_last = time.monotonic() >= end_s
-        try:
-            return look()
-        except (NotYet, Passing) as not_yet:
-            if is_last:
-                sentence = f"after {timeout_s:g} s {not_yet}"
-                raise AdminError(HTTPStatus.GATEWAY_TIMEOUT, sentence) from None
-        time.sleep(POLL_S)
+    try:
+        return until(look, timeout_s)
+    except Passing as passing:
+        sentence = f"after {timeout_s:g} s {passing}"
+        raise AdminError(HTTPStatus.GATEWAY_TIMEOUT, sentence) from None
 
 
 def _refused(segments: Sequence[object]) -> AdminError:
@@ -467,15 +419,3 @@ def _record(
     wall_ms = int(time.time() * 1000) if timestamp is None else timestamp
     pairs = [(name, data(each)) for name, each in headers]
     return Record(0, wall_ms, data(key), data(value), pairs), partition
-
-
-def _assignment(data: bytes) -> dict[str, list[int]]:
-    """What a consumer is assigned; nothing for members that are no consumers."""
-    if len(data) < 2:
-        return {}
-    version = min(int.from_bytes(data[:2], "big"), 3)
-    try:
-        assignment, _ = ConsumerProtocolAssignment.decode(data, version, 2)
-    except MalformedMessage:
-        return {}
-    return {each.topic: list(each.partitions) for each in assignment.assigned_partitions}

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
+from odradek.broker.admin_api.views import record_in
 from odradek.protocol.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
@@ -24,6 +25,7 @@ from odradek.protocol.records.record import Record, iter_records
 from .cluster_client import ClusterClient, check, until_it_passes
 
 EARLIEST: Final = -2
+LATEST: Final = -1
 COMMITTED: Final = "read_committed"
 FETCH_BYTES_MAX: Final = 1 << 24
 BATCH_BYTES_MAX: Final = 1 << 28
@@ -41,7 +43,7 @@ def read(
     """Records of a partition from an offset on, and where it goes on, as the admin API has them
     in base64.  Raises: BrokerFailed.
     """
-    offset = max(offset, until_it_passes(lambda: _start_offset(cluster, topic, partition)))
+    offset = max(offset, offset_at(cluster, topic, partition, EARLIEST))
     records: list[Any] = []
     next_offset = offset
     while True:
@@ -52,7 +54,7 @@ def read(
         for last_offset, record in _records(told, is_committed=isolation == COMMITTED):
             next_offset = last_offset + 1
             if record is not None and offset <= record.offset < end:
-                records.append(_shown(record, partition))
+                records.append(record_in(partition, record, _text))
         if limit is not None and len(records) > limit:
             next_offset = records[limit]["offset"]
             del records[limit:]
@@ -64,16 +66,24 @@ def read(
     return records, {"partition": partition, "next_offset": next_offset, "high_watermark": end}
 
 
-def _start_offset(cluster: ClusterClient, topic: str, partition: int) -> int:
-    place = ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
+def offset_at(cluster: ClusterClient, topic: str, partition: int, timestamp: int) -> int:
+    """The offset that ListOffsets tells for a time, or for EARLIEST or LATEST.
+
+    Raises: BrokerFailed.
+    """
+    place = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[place])]
     )
-    leader = cluster.leader(topic, partition)
-    told = cluster.ask(leader, request, ListOffsetsResponse, at_most=5)
-    result = told.topics[0].partitions[0]
-    check(result.error_code, None, f"{topic}-{partition}")
-    return result.offset
+
+    def ask() -> int:
+        leader = cluster.leader(topic, partition)
+        told = cluster.ask(leader, request, ListOffsetsResponse, at_most=5)
+        result = told.topics[0].partitions[0]
+        check(result.error_code, None, f"{topic}-{partition}")
+        return result.offset
+
+    return until_it_passes(ask)
 
 
 def _fetched(
@@ -120,17 +130,6 @@ def _records(told: PartitionData, *, is_committed: bool) -> Iterator[tuple[int, 
 def _is_abort(batch: memoryview, header: BatchHeader) -> bool:
     (marker,) = iter_records(batch, header, size_bytes_max=BATCH_BYTES_MAX)
     return read_marker(marker).type == MarkerType.ABORT
-
-
-def _shown(record: Record, partition: int) -> Any:
-    return {
-        "partition": partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
-    }
 
 
 def _text(data: Buffer | None) -> str | None:
