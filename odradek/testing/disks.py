@@ -1,10 +1,9 @@
 """The disks of brokers under test: full, failed, and healed again."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from .door import AdminClients, NotFound
-from .errors import BrokerFailed, hides
+from .door import AdminClients
+from .errors import hides
 
 __tracebackhide__ = hides
 
@@ -22,7 +21,7 @@ class Disks:
         Until `heal_disk`, what would need room gets KAFKA_STORAGE_ERROR; all else is served.
         Raises: BrokerFailed.
         """
-        self._change_disk(broker_id, "disk_full")
+        self._admins.post_to_broker(broker_id, "disk_full")
 
     def fail_disk(self, broker_id: int, *, expire: bool = False) -> None:
         """Have a broker's log directory fail: the broker ends at once, as Kafka does without any.
@@ -31,25 +30,17 @@ class Disks:
         shares its process with others can't `start` before `heal_disk`; one with a process of its
         own starts on a disk that works.  Raises: BrokerFailed.
         """
-        told = self._change_disk(broker_id, "fail_disk", expire=expire)
+        told = self._admins.post_to_broker(broker_id, "fail_disk", expire=expire)
         self._down.add(broker_id)
         if told["state"] != "down":
             self._end_with_disk(broker_id)
 
     def heal_disk(self, broker_id: int) -> None:
         """End what `disk_full` or `fail_disk` began.  Raises: BrokerFailed."""
-        self._change_disk(broker_id, "heal_disk")
+        self._admins.post_to_broker(broker_id, "heal_disk")
 
     def _heal_disks(self) -> None:
         for admin in self._admins:
             for each in admin.get("brokers")["brokers"]:
                 if each["disk"] != "ok":
                     admin.post("brokers", each["id"], "heal_disk")
-
-    def _change_disk(self, broker_id: int, verb: str, **fields: object) -> Mapping[str, Any]:
-        for admin in self._admins:
-            try:
-                return dict(admin.post("brokers", broker_id, verb, **fields))
-            except NotFound:  # it is in another process
-                continue
-        raise BrokerFailed(f"there is no broker {broker_id} that runs")

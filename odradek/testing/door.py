@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -140,6 +141,13 @@ class AdminClients:
         for client in self:
             return client
         raise BrokerFailed("no broker runs")
+
+    def post_to_broker(self, broker_id: int, verb: str, **fields: object) -> Any:
+        """Have the process of a broker do something to it.  Raises: AdminError, BrokerFailed."""
+        for client in self:
+            with suppress(NotFound):  # it is in another process
+                return client.post("brokers", broker_id, verb, **fields)
+        raise BrokerFailed(f"there is no broker {broker_id} that runs")
 
     def ask_where_it_is(self, ask: Callable[[AdminClient], Any]) -> Any:
         """Ask the process that has the broker which a request is about.

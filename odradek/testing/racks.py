@@ -1,9 +1,7 @@
 """The racks of brokers under test."""
 
-from contextlib import suppress
-
-from .door import AdminClients, NotFound
-from .errors import BrokerFailed, hides
+from .door import AdminClients
+from .errors import hides
 
 __tracebackhide__ = hides
 
@@ -19,8 +17,4 @@ class Racks:
         It stays there until the end of the test, or until all brokers are started again; with a
         process for each broker, until its own is.  Raises: BrokerFailed.
         """
-        for admin in self._admins:
-            with suppress(NotFound):  # it is in another process
-                admin.post("brokers", broker_id, "set_rack", rack=rack)
-                return
-        raise BrokerFailed(f"there is no broker {broker_id} that runs")
+        self._admins.post_to_broker(broker_id, "set_rack", rack=rack)
