@@ -58,10 +58,10 @@ async def restore(controls: Controls, path: Mapping[str, str], fields: Mapping[s
             if fields["forgets_requests"]:
                 network.heal(controls, path, fields)
                 await racks.put_back(controls)
+                if controls.clock.ahead_ms >= _expiration_ms(controls):
+                    raise CannotUndo("the clock is so far ahead that producers have been forgotten")
             elif not controls.has_good_network:
                 raise CannotUndo(_NETWORK)
-            if fields["forgets_requests"] and controls.clock.ahead_ms >= _expiration_ms(controls):
-                raise CannotUndo("the clock is so far ahead that producers have been forgotten")
             undo = await _snapshots(controls).restore(snapshot.id)
             if fields["forgets_requests"]:
                 faults.clear(controls, path, fields)
