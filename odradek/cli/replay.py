@@ -49,8 +49,8 @@ def replay(file: Path, bootstrap_server: str, pace: str, timeout_s: float) -> No
 
     Each request goes to the broker with the recorded id, or to HOST:PORT if there is none. Ids of
     producers, members, generations, fetch sessions and topics are replaced by those of this
-    cluster. Logins are not recorded; a request whose connection was closed first is sent, and not
-    compared. Exit code 1: an answer is different.
+    cluster. Logins and other requests that may hold a password are not recorded; a request whose
+    connection was closed first is sent, and not compared. Exit code 1: an answer is different.
     """
     from .replay_sending import Replay, left_out_sentence  # needs every message
 
