@@ -76,7 +76,12 @@ class SharedBroker:
         file = self._directory / _TOLD
         file.unlink(missing_ok=True)  # of an owner that died
         self._own = Broker(settings=dict(wanted.settings), brokers=wanted.brokers)
-        self._own.start()
+        try:
+            self._own.start()
+        except BrokerFailed:  # another worker may have more luck, and need not wait for this one
+            self._own = None
+            os.close(self._locks.pop("owner"))
+            raise
         told = {
             "bootstrap_servers": self._own.bootstrap_servers,
             "admin_url": self._own.admin_url,

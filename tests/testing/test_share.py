@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.testing import Broker, BrokerFailed
 from odradek.testing.external_servers import SharedServers
 from odradek.testing.marker import Refused, Wanted
 from odradek.testing.share import SharedBroker
@@ -62,6 +63,22 @@ def _own(directory: Path, is_ready: object) -> None:
     SharedBroker(directory).join(Wanted())
     is_ready.set()  # type: ignore[attr-defined]
     multiprocessing.Event().wait()
+
+
+def test_another_starts_one_when_the_first_could_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Broker) -> None:
+        raise BrokerFailed("no")
+
+    first, second = SharedBroker(tmp_path), SharedBroker(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Broker, "start", fail)
+        with pytest.raises(BrokerFailed, match="no"):
+            first.join(Wanted())
+    assert second._becomes_owner()
+    first.leave()
+    second.leave()
 
 
 @pytest.mark.slow
