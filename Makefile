@@ -16,8 +16,8 @@ LISTEN      ?= 127.0.0.1:9092
 SEED        ?= 0..99
 MINUTES     ?= 120
 PYTEST      := $(BIN)/python -m pytest
-# More processes than cores, because many tests wait. tests/scheduling.py deals the files out.
-WORKERS     ?= 3
+# Twice as many processes as cores, because many tests wait. tests/scheduling.py deals the files out.
+WORKERS     ?= 4
 PARALLEL     = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Unit tests need no disk: in memory they take half the time.
 IN_MEMORY   := $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo TMPDIR=/dev/shm)

@@ -14,7 +14,7 @@ from xdist.scheduler import LoadGroupScheduling
 LONG_FIRST: Final = (
     *("tests/spark/", "tests/pipeline/", "tests/lab/", "tests/wire/", "tests/cluster/"),
     *("tests/fuzz/", "tests/cli/test_secure_brokers.py", "tests/cli/test_serve_secure.py"),
-    "tests/sim/brokers/",
+    *("tests/testing/", "tests/docs/", "tests/mutants/", "tests/sim/brokers/"),
     "tests/protocol/test_messages.py",
 )
 
