@@ -53,6 +53,8 @@ def test_pytest_lets_xdist_form_groups(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / f"test_{name}.py").write_text(GROUPED)
     line = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup"]
-    done = subprocess.run([*line, "-c", "/dev/null", tmp_path], capture_output=True, text=True)
+    # In a place of its own it does not remove what earlier runs have left.
+    line += ["-c", "/dev/null", "--basetemp", str(tmp_path / "inner")]
+    done = subprocess.run([*line, str(tmp_path)], capture_output=True, text=True)
     workers = re.findall(r"\[(gw\d)\].* PASSED .*@together", done.stdout)
     assert (len(workers), len(set(workers))) == (8, 1), done.stdout + done.stderr
