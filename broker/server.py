@@ -492,7 +492,7 @@ class Broker:
         return offers
 
     async def _check_own_logins(self) -> None:
-        """Check that other brokers, which know the same users, let this one log in.
+        """Check that other brokers, which know the same users, let this one log in now, and will.
 
         Raises: ConfigError.
         """
@@ -503,6 +503,8 @@ class Broker:
 
                 begin = self._offers[name].mechanisms[credentials.mechanism]
                 await check_credentials(credentials, begin, name)
+                if credentials.renew_forever is not None:
+                    self._tasks.spawn(credentials.renew_forever(), "renew the broker's token")
 
     async def _register(
         self, node: Node, session: CurrentSession, listeners: Sequence[Listener]

@@ -1,4 +1,5 @@
-"""Reads of small files whose file system may never answer: certificates, tokens, keys of tokens.
+"""Reads of small files whose file system may never answer: certificates, tokens, keys of tokens;
+and of answers for which a thread has to wait.
 
 A thread that waits for such a file system cannot be ended. So there is one at most of each kind,
 whoever reads waits for a limited time, and a broker that stops does not wait for it.
@@ -19,7 +20,9 @@ Ts = TypeVarTuple("Ts")
 class SlowReads:
     """Lets a thread read files, one at a time."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, timeout_s: float | None = None) -> None:
+        """`timeout_s`: how long a caller waits, `TIMEOUT_S` by default."""
+        self._timeout_s = timeout_s
         self._offload: Offload = runtime.unending_offload or runtime.offload
         self._reading: asyncio.Future[Any] | None = None
 
@@ -28,7 +31,7 @@ class SlowReads:
 
         Raises: TimeoutError, and what `read` raises.
         """
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(self._timeout_s or TIMEOUT_S):
             while self._reading is not None and not self._reading.done():
                 await asyncio.wait((self._reading,))
             reading = asyncio.ensure_future(self._offload(read, *given))

@@ -78,6 +78,12 @@ async def check_credentials(
     server = begin()
     try:
         client = await credentials.begin()
+    except ServerRefused as error:
+        raise ConfigError(
+            f"this broker cannot log in to others by {credentials.mechanism} on the listener "
+            f"{listener_name}: it {error}"
+        ) from None
+    try:
         token = client.first()
         while not client.is_complete:
             token = client.step(server.step(token))

@@ -1,6 +1,6 @@
 """What the client side of every mechanism is: a machine that takes tokens and gives tokens."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple, Protocol
 
 
@@ -35,3 +35,5 @@ class Credentials(NamedTuple):
     user: str
     begin: Callable[[], Awaitable[ClientMechanism]]
     """Each call begins a login, once it has what that needs.  Raises: ServerRefused."""
+    renew_forever: Callable[[], Coroutine[object, object, None]] | None = None
+    """Keeps what a login needs at hand.  None: there is nothing to keep."""

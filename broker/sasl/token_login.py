@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 from .. import slow_reads
 from ..runtime import Runtime
 from ..settings.declaration import ConfigError
-from ..settings.sasl import FILE_LOGIN_HANDLER, JAAS, LOGIN_HANDLER, ListenerSasl
+from ..settings.sasl import ENDPOINT_LOGIN_HANDLER, JAAS, LOGIN_HANDLER, ListenerSasl
 from ..slow_reads import SlowReads
 from ..tokens import unsecured
-from ..tokens.fetch import file_in
+from ..tokens.fetch import file_in, parse_url
 from ..tokens.token_file import BadTokenFile, read_token, user_in
 from .client import Credentials, ServerRefused
 from .client_oauthbearer import OAuthBearerClient
@@ -49,15 +49,15 @@ def token_credentials(
     given: ListenerSasl, options: Mapping[str, str] | None, runtime: Runtime
 ) -> Credentials:
     """The credentials for a listener; `options` are its login module's.  Raises: ConfigError."""
-    if given.of_mechanism(NAME, LOGIN_HANDLER) == FILE_LOGIN_HANDLER:
-        return _from_file(given).credentials(SlowReads(runtime))
+    if given.of_mechanism(NAME, LOGIN_HANDLER) == ENDPOINT_LOGIN_HANDLER:
+        return _from_url(given, options or {}, runtime)
     try:
         source = unsecured_source(options or {}, runtime.clock.wall_ms)
     except unsecured.BadOption as error:
         raise ConfigError(
             f"this broker cannot log in to others on the listener {given.listener_name}: "
             f"{given.name_of(JAAS, NAME)}: {error}; or set {given.name_of(LOGIN_HANDLER, NAME)} to "
-            f"{FILE_LOGIN_HANDLER}, and {TOKEN_URL} to the file with a token"
+            f"{ENDPOINT_LOGIN_HANDLER}, and {TOKEN_URL} to a token endpoint, or a file with a token"
         ) from None
     return source.credentials(SlowReads(runtime))
 
@@ -86,16 +86,28 @@ def file_source(path: str, user_claim: str = "sub") -> TokenSource:
     return TokenSource(user_in(read_token(path), user_claim), new_token, {})
 
 
-def _from_file(given: ListenerSasl) -> TokenSource:
+def _from_url(given: ListenerSasl, options: Mapping[str, str], runtime: Runtime) -> Credentials:
     text, name = given.of_mechanism(NAME, TOKEN_URL) or "", given.name_of(TOKEN_URL, NAME)
-    path = file_in(text)
-    if path is None:
+    try:
+        url = parse_url(text)
+    except ValueError:
+        said = "" if "@" in text else f"={text}"  # it may have a password
         raise ConfigError(
-            f"{name}={text} must be the URL of a file with a token (file:///PATH), for the listener"
-            f" {given.listener_name}: this broker does not get tokens from an identity provider"
-        )
+            f"{name}{said} must be the URL of a token endpoint (https or http) or of a file with "
+            f"a token (file:///PATH), for the listener {given.listener_name}"
+        ) from None
+    if url.scheme == "file":
+        return _from_file(given, text, name).credentials(SlowReads(runtime))
+    from .endpoint_login import endpoint_credentials
+
+    return endpoint_credentials(given, options, url, runtime)
+
+
+def _from_file(given: ListenerSasl, text: str, name: str) -> TokenSource:
     check_allowed(given, name, text)
     claim: str = given.of_mechanism(NAME, "sasl.oauthbearer.sub.claim.name")
+    path = file_in(text)
+    assert path is not None
     try:
         return file_source(path, claim)
     except BadTokenFile as error:

@@ -10,10 +10,17 @@ from odradek.jaas import MODULE_OF
 
 from ..runtime import Runtime
 from ..settings.declaration import ConfigError
-from ..settings.sasl import JAAS, SIGNED_HANDLER, ListenerSasl
+from ..settings.sasl import (
+    ENDPOINT_LOGIN_HANDLER,
+    JAAS,
+    LOGIN_HANDLER,
+    SIGNED_HANDLER,
+    ListenerSasl,
+)
 from ..settings.tls import ListenerTls
 from ..slow_reads import SlowReads
 from ..tokens import unsecured
+from ..tokens.client_credentials import is_option
 from .mechanism import ServerMechanism
 from .oauthbearer import NAME
 from .oauthbearer_server import OAuthBearerServer
@@ -53,6 +60,8 @@ def offer_tokens(
     """Check the settings of a listener; `options` are its login module's.  Raises: ConfigError."""
     if given.of_mechanism(NAME, CALLBACK_HANDLER) == SIGNED_HANDLER:
         return _offer_signed(given, options or {}, runtime)
+    if options is not None:
+        options = {name: text for name, text in options.items() if not _is_for_login(given, name)}
     for name in _RULES:
         if given.of_mechanism(NAME, name):
             raise ConfigError(
@@ -101,7 +110,7 @@ def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runt
     check_allowed(given, name, text)
     if url.scheme == "http":
         logger.warning("%s=%s: who is between can put in keys of his own: use https", name, text)
-    context = _trust(given, options) if url.scheme == "https" else None
+    context = trust_of(given, options) if url.scheme == "https" else None
     reads = SlowReads(runtime)
     keys = RefreshedKeys(
         text,
@@ -122,14 +131,22 @@ def check_allowed(given: ListenerSasl, name: str, url: str) -> None:
 def _check_options(given: ListenerSasl, options: Mapping[str, str]) -> None:
     for option in options:
         # Kafka's brokers cannot start without options for an unsecured login of their own.
-        if option not in _TRUST and not option.startswith("unsecuredLogin"):
+        is_for_login = option.startswith("unsecuredLogin") or _is_for_login(given, option)
+        if option not in _TRUST and not is_for_login:
             raise ConfigError(
                 f"{given.name_of(JAAS, NAME)}: {option} has no effect on signed tokens; only "
                 f"{', '.join(_TRUST)} have"
             )
 
 
-def _trust(given: ListenerSasl, options: Mapping[str, str]) -> ssl.SSLContext:
+def _is_for_login(given: ListenerSasl, option: str) -> bool:
+    """Whether an option is for this broker's own logins, by a token endpoint."""
+    handler: str | None = given.of_mechanism(NAME, LOGIN_HANDLER)
+    return handler == ENDPOINT_LOGIN_HANDLER and (is_option(option) or option in _TRUST)
+
+
+def trust_of(given: ListenerSasl, options: Mapping[str, str]) -> ssl.SSLContext:
+    """Whom to trust for https, by the options of the login module.  Raises: ConfigError."""
     from ..tls.stores import load_trust
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

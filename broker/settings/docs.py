@@ -130,19 +130,31 @@ in again before. As in Kafka, there are two ways to check tokens:
   Its options are Kafka's: `unsecuredValidatorPrincipalClaimName`, `…ScopeClaimName`,
   `…RequiredScope` and `…AllowableClockSkewMs`.
 
-Brokers log in to each other by OAUTHBEARER in one of two ways:
+Brokers log in to each other by OAUTHBEARER (`sasl.mechanism.inter.broker.protocol=OAUTHBEARER`) in
+one of three ways:
 
+- Tokens of an identity provider, which the broker gets by its client id and secret (RFC 6749, 4.4;
+  KIP-768):
+
+      listener.name.<listener>.oauthbearer.sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler
+      listener.name.<listener>.oauthbearer.sasl.oauthbearer.token.endpoint.url=https://provider.example/token
+      listener.name.<listener>.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="broker" clientSecret="secret" scope="kafka";
+      org.apache.kafka.sasl.oauthbearer.allowed.urls=https://provider.example/keys,https://provider.example/token
+
+  `scope` may be missing. `extension_NAME="VALUE"` goes with the token to the other broker, and
+  `ssl.truststore.*` are as above. A broker that gets no token does not start. It renews the token
+  before it ends. If that fails, it shows the old one while it lasts, and asks again every 10 s. A
+  request is repeated if there is no answer, or one with status 408, 425, 429 or 5xx (but not 501 and
+  505); others would fail again. No message shows the secret. Answers have at most 128 KiB; no
+  redirect is followed, and no proxy used. Tokens need `exp` and a user.
 - A token in a file, which the broker reads for each login, and something else renews:
 
-      sasl.mechanism.inter.broker.protocol=OAUTHBEARER
       listener.name.<listener>.oauthbearer.sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler
       listener.name.<listener>.oauthbearer.sasl.oauthbearer.token.endpoint.url=file:///run/secrets/token
       org.apache.kafka.sasl.oauthbearer.allowed.urls=https://provider.example/keys,file:///run/secrets/token
 
 - Unsecured tokens, in tests: the login module has `unsecuredLoginStringClaim_sub="broker"`, and may
   have Kafka's other options, `unsecuredLogin…`.
-
-Not built: brokers that get tokens from an identity provider, with a client id and a secret.
 
 Each of these settings, but for the last in the table, can have the prefix
 `listener.name.<listener>.oauthbearer.` in small letters. No admin client can change them.

@@ -24,11 +24,11 @@ UNSECURED_HANDLER: Final = (
     f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )
 SIGNED_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler"
-FILE_LOGIN_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerLoginCallbackHandler"
+ENDPOINT_LOGIN_HANDLER: Final = f"{_OAUTHBEARER}.OAuthBearerLoginCallbackHandler"
 _HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
 _LOGIN_HANDLERS: Final = (
     f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
-    FILE_LOGIN_HANDLER,
+    ENDPOINT_LOGIN_HANDLER,
 )
 
 
@@ -68,7 +68,7 @@ class SaslSettings:
         CLASS.or_none,
         None,
         "Where this broker's own tokens of OAUTHBEARER come from, by the name of Kafka's class: "
-        "a file, or by default the login module, as unsecured ones.",
+        "a token endpoint or a file, or by default the login module, as unsecured ones.",
         choices=_LOGIN_HANDLERS,
     )
     sasl_mechanism_inter_broker_protocol = Setting(

@@ -9,20 +9,14 @@ from ssl import SSLCertVerificationError, SSLContext
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import h11
-
 from odradek.storage.files import NotRegular, read_regular
 
 from ..slow_reads import SlowReads
+from .http_exchange import SIZE_BYTES_MAX, FetchFailed, HttpExchange
 
-SIZE_BYTES_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 10.0
+READ_BYTES: Final = 1 << 16
 _PORTS: Final = {"https": 443, "http": 80}
-_READ_BYTES: Final = 1 << 16
-
-
-class FetchFailed(Exception):
-    """The document could not be read; the text is part of a sentence whose subject is the URL."""
 
 
 def parse_url(text: str) -> SplitResult:
@@ -38,6 +32,11 @@ def parse_url(text: str) -> SplitResult:
         raise ValueError  # no file has such a name
     (url.hostname or "").encode("idna")  # as when it is looked up; UnicodeError is a ValueError
     return url
+
+
+def port_of(url: SplitResult) -> int:
+    """The port of a URL with https or http."""
+    return url.port or _PORTS[url.scheme]
 
 
 def file_in(text: str) -> str | None:
@@ -85,40 +84,16 @@ async def fetch(
 
 
 async def _get(url: SplitResult, context: SSLContext | None) -> bytes:
-    assert url.hostname is not None
-    port = url.port or _PORTS[url.scheme]
     tls = context if url.scheme == "https" else None
-    reader, writer = await asyncio.open_connection(url.hostname, port, ssl=tls)
+    reader, writer = await asyncio.open_connection(url.hostname, port_of(url), ssl=tls)
     try:
-        client = h11.Connection(h11.CLIENT)
-        headers = [
-            ("Host", url.netloc),
-            ("Accept", "application/json"),
-            ("Connection", "close"),
-        ]
-        target = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
-        request = h11.Request(method="GET", target=target, headers=headers)
-        writer.write((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
-        return await _body(client, reader)
-    except h11.RemoteProtocolError as error:
-        raise FetchFailed(f"does not speak HTTP: {error}") from None
+        exchange = HttpExchange(url)
+        writer.write(exchange.request)
+        answer = None
+        while answer is None:
+            answer = exchange.receive(await reader.read(READ_BYTES))
     finally:
         writer.transport.abort()
-
-
-async def _body(client: h11.Connection, reader: asyncio.StreamReader) -> bytes:
-    body = bytearray()
-    while True:
-        event = client.next_event()
-        if event is h11.NEED_DATA:
-            client.receive_data(await reader.read(_READ_BYTES))
-        elif isinstance(event, h11.Response) and event.status_code != 200:
-            raise FetchFailed(f"answers with status {event.status_code}")
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > SIZE_BYTES_MAX:
-                raise FetchFailed(f"is larger than {SIZE_BYTES_MAX} bytes")
-        elif isinstance(event, h11.EndOfMessage):
-            return bytes(body)
-        elif isinstance(event, h11.ConnectionClosed):
-            raise FetchFailed("hangs up")
+    if answer.status != 200:
+        raise FetchFailed(f"answers with status {answer.status}")
+    return answer.body

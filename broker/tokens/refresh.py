@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..settings.declaration import ConfigError
-from .fetch import FetchFailed
+from .http_exchange import FetchFailed
 from .keys import BadKeys, Keys, find_key, parse_keys
 
 if TYPE_CHECKING:

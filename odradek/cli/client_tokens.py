@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from odradek.broker.sasl.client import ServerRefused
 from odradek.broker.sasl.token_login import TokenSource, file_source, unsecured_source
-from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER
 from odradek.broker.tokens.fetch import file_in
 from odradek.broker.tokens.token import InvalidToken, decode_part, seconds_of
 from odradek.broker.tokens.token_file import BadTokenFile
@@ -32,9 +32,9 @@ def token_source(properties: Mapping[str, str]) -> TokenSource | None:
         if handler is None:
             options = parse_jaas_for(OAUTHBEARER, properties[JAAS])
             return unsecured_source(options, lambda: int(time.time() * 1000))
-        if handler != FILE_LOGIN_HANDLER:
+        if handler != ENDPOINT_LOGIN_HANDLER:
             raise ValueError(
-                f"{LOGIN_HANDLER} must be {FILE_LOGIN_HANDLER}, as no class is ever loaded"
+                f"{LOGIN_HANDLER} must be {ENDPOINT_LOGIN_HANDLER}, as no class is ever loaded"
             )
         return file_source(_path_in(properties.get(TOKEN_URL, "")))
     except BadOption as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER
 from odradek.cli.client_sasl import TOKEN_PROPERTIES
 from odradek.cli.client_tls import tls_context
 from odradek.cli.client_tokens import for_librdkafka
@@ -23,7 +23,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 TOKENS = {"sasl.mechanism": "OAUTHBEARER"}
 HANDLER = "sasl.login.callback.handler.class"
 URL = "sasl.oauthbearer.token.endpoint.url"
-FROM_FILE = {HANDLER: FILE_LOGIN_HANDLER, **TOKENS}
+FROM_FILE = {HANDLER: ENDPOINT_LOGIN_HANDLER, **TOKENS}
 SASL = {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "hunter2"}
 
 
@@ -112,7 +112,7 @@ def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint
             "unsecuredLoginStringClaim_sub must be the name of a user",
         ),
         ({HANDLER: "com.example.Login", **TOKENS}, "as no class is ever loaded"),
-        ({HANDLER: FILE_LOGIN_HANDLER, **TOKENS}, "must be the URL of a file with a token"),
+        ({HANDLER: ENDPOINT_LOGIN_HANDLER, **TOKENS}, "must be the URL of a file with a token"),
         ({**FROM_FILE, URL: "https://h/t"}, "must be the URL of a file with a token"),
         ({**FROM_FILE, URL: "file:///none"}, "the token in /none cannot be read: No such file"),
     ],

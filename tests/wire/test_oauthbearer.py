@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER, SIGNED_HANDLER
+from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER, SIGNED_HANDLER
 from odradek.jaas import OAUTHBEARER_MODULE
 from tests.broker.running import HOST, RunningBroker, running
 from tests.cli.conftest import PATIENTLY, run_odradek
@@ -217,7 +217,7 @@ def test_our_own_commands_log_in_with_tokens(tmp_path: Path, odradek_only: None)
     token.write_text(signed(claims(), "RS256"))
     common = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
     from_file = (
-        f"sasl.login.callback.handler.class={FILE_LOGIN_HANDLER}\n"
+        f"sasl.login.callback.handler.class={ENDPOINT_LOGIN_HANDLER}\n"
         f"sasl.oauthbearer.token.endpoint.url=file://{token}\n"
     )
     login = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice";'

@@ -17,7 +17,7 @@ from odradek.broker.sasl.credentials import ScramUsers, encode_credential
 from odradek.broker.sasl.mechanism import ServerMechanism
 from odradek.broker.sasl.oauthbearer import ClientFirst
 from odradek.broker.sasl.offers import make_offer
-from odradek.broker.settings.sasl import FILE_LOGIN_HANDLER
+from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER
 from odradek.jaas import OAUTHBEARER_MODULE
 from tests.support.awaiting import until
 from tests.support.tokens import unsigned
@@ -200,7 +200,7 @@ def test_unsecured_tokens_that_the_brokers_refuse() -> None:
 
 def from_file(file: Path, **more: str) -> dict[str, str]:
     url = f"file://{file}"
-    return of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: url, **more}) | {ALLOWED: url}
+    return of_tokens("", **{HANDLER: ENDPOINT_LOGIN_HANDLER, URL: url, **more}) | {ALLOWED: url}
 
 
 def test_the_token_in_a_file_is_read_for_each_login(tmp_path: Path) -> None:
@@ -272,13 +272,13 @@ def test_a_file_that_does_not_have_a_token(tmp_path: Path) -> None:
             "not allowed",
         ),
         (of_tokens("username=x"), "username is not an option"),
-        (of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER}), "must be the URL of a file"),
+        (of_tokens("", **{HANDLER: ENDPOINT_LOGIN_HANDLER}), "must be the URL of a token endpoint"),
         (
-            of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: "https://h/"}),
-            "this broker does not get tokens from an identity provider",
+            of_tokens("", **{HANDLER: ENDPOINT_LOGIN_HANDLER, URL: "https://h/"}),
+            f"https://h/ is not allowed: set {ALLOWED}",
         ),
         (
-            of_tokens("", **{HANDLER: FILE_LOGIN_HANDLER, URL: "file:///token"}),
+            of_tokens("", **{HANDLER: ENDPOINT_LOGIN_HANDLER, URL: "file:///token"}),
             f"file:///token is not allowed: set {ALLOWED}",
         ),
         (of_tokens("", **{HANDLER: "com.example.Login"}), "must be one of org"),

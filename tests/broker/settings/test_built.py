@@ -53,6 +53,14 @@ OTHER_BOUNDS = {
     "log.roll.ms",  # as the topic's setting
     "compression.gzip.level",  # its text says that 0 is out
     "replica.selector.class",  # no class of a user's own can be loaded
+    "sasl.login.connect.timeout.ms",  # Kafka declares none, for brokers
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
     "sasl.login.callback.handler.class",  # no class is ever loaded
     "sasl.server.callback.handler.class",  # no class is ever loaded
     "socket.receive.buffer.bytes",  # Kafka declares none

@@ -13,7 +13,8 @@ import pytest
 from odradek.broker.runtime import Runtime
 from odradek.broker.slow_reads import SlowReads
 from odradek.broker.tokens import fetch as fetching
-from odradek.broker.tokens.fetch import FetchFailed, fetch, parse_url
+from odradek.broker.tokens.fetch import fetch, parse_url
+from odradek.broker.tokens.http_exchange import SIZE_BYTES_MAX, FetchFailed
 from odradek.broker.tokens.keys import BadKeys
 from odradek.broker.tokens.refresh import COOL_DOWN_MS, Pauses, RefreshedKeys
 from tests.support.awaiting import until
@@ -71,7 +72,7 @@ async def test_a_file(tmp_path: Path) -> None:
         await get(f"file://{tmp_path}/none")
     with pytest.raises(FetchFailed, match="is not a file"):
         await get("file:///dev/zero")
-    file.write_bytes(bytes(fetching.SIZE_BYTES_MAX + 1))
+    file.write_bytes(bytes(SIZE_BYTES_MAX + 1))
     with pytest.raises(FetchFailed, match="is larger than"):
         await get(f"file://{tmp_path}/a%20b.json")
 
@@ -98,7 +99,7 @@ async def test_a_web_server() -> None:
         (b"SSH-2.0-x\r\n\r\n", "does not speak HTTP"),
         (b"", "hangs up|does not speak HTTP"),
         (answer(b"abc")[:-1], "does not speak HTTP"),
-        (answer(bytes(fetching.SIZE_BYTES_MAX + 1)), "is larger than"),
+        (answer(bytes(SIZE_BYTES_MAX + 1)), "is larger than"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"x" * 200_000, "does not speak HTTP"),
     ],
     ids=range(7),
