@@ -47,7 +47,7 @@ def endpoint_credentials(
     except BadOption as error:
         raise ConfigError(f"{given.name_of(JAAS, NAME)}: {error}") from None
     value_of = partial(given.of_mechanism, NAME)
-    context = trust_of(given, options) if url.scheme == "https" else None
+    context = trust_of(options, given.listener_name) if url.scheme == "https" else None
     now_ms = runtime.clock.now_ms
     endpoint = new_endpoint(url, client, context, value_of, lambda: now_ms() / 1000)
     token = RenewedToken(

@@ -39,7 +39,7 @@ _RULES: Final = (
     "sasl.oauthbearer.expected.issuer",
     _URL,
 )
-_TRUST: Final = tuple(
+TRUST: Final = tuple(
     f"ssl.truststore.{name}" for name in ("location", "type", "password", "certificates")
 )
 """Options of the login module, as in Kafka: whom to trust for the URL's https."""
@@ -110,7 +110,7 @@ def _offer_signed(given: ListenerSasl, options: Mapping[str, str], runtime: Runt
     check_allowed(given, name, text)
     if url.scheme == "http":
         logger.warning("%s=%s: who is between can put in keys of his own: use https", name, text)
-    context = trust_of(given, options) if url.scheme == "https" else None
+    context = trust_of(options, given.listener_name) if url.scheme == "https" else None
     reads = SlowReads(runtime)
     keys = RefreshedKeys(
         text,
@@ -132,25 +132,25 @@ def _check_options(given: ListenerSasl, options: Mapping[str, str]) -> None:
     for option in options:
         # Kafka's brokers cannot start without options for an unsecured login of their own.
         is_for_login = option.startswith("unsecuredLogin") or _is_for_login(given, option)
-        if option not in _TRUST and not is_for_login:
+        if option not in TRUST and not is_for_login:
             raise ConfigError(
                 f"{given.name_of(JAAS, NAME)}: {option} has no effect on signed tokens; only "
-                f"{', '.join(_TRUST)} have"
+                f"{', '.join(TRUST)} have"
             )
 
 
 def _is_for_login(given: ListenerSasl, option: str) -> bool:
     """Whether an option is for this broker's own logins, by a token endpoint."""
     handler: str | None = given.of_mechanism(NAME, LOGIN_HANDLER)
-    return handler == ENDPOINT_LOGIN_HANDLER and (is_option(option) or option in _TRUST)
+    return handler == ENDPOINT_LOGIN_HANDLER and (is_option(option) or option in TRUST)
 
 
-def trust_of(given: ListenerSasl, options: Mapping[str, str]) -> ssl.SSLContext:
+def trust_of(options: Mapping[str, str], listener_name: str = "") -> ssl.SSLContext:
     """Whom to trust for https, by the options of the login module.  Raises: ConfigError."""
     from ..tls.stores import load_trust
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not load_trust(context, ListenerTls(given.listener_name, options)):
+    if not load_trust(context, ListenerTls(listener_name, options)):
         context.load_default_certs()
     return context
 

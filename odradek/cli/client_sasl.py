@@ -10,8 +10,26 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 JAAS: Final = "sasl.jaas.config"
 LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
-TOKEN_PROPERTIES: Final = frozenset({JAAS, LOGIN_HANDLER, TOKEN_URL})
-"""Java's, for tokens of OAUTHBEARER that the commands make or read themselves."""
+URL_ENCODES: Final = "sasl.oauthbearer.header.urlencode"
+USER_CLAIM: Final = "sasl.oauthbearer.sub.claim.name"
+TOKEN_PROPERTIES: Final = frozenset(
+    {
+        JAAS,
+        LOGIN_HANDLER,
+        TOKEN_URL,
+        URL_ENCODES,
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        USER_CLAIM,
+    }
+)
+"""Java's, for tokens of OAUTHBEARER that the commands make, read or get themselves."""
 _OF_USER: Final = ("sasl.username", "sasl.password")
 
 
@@ -68,7 +86,7 @@ def _check_tokens(properties: Mapping[str, str]) -> None:
 
     if token_source(properties) is None:
         raise ValueError(
-            f"sasl.mechanism={OAUTHBEARER} needs a token: from a file, by"
+            f"sasl.mechanism={OAUTHBEARER} needs a token: from a token endpoint or a file, by"
             f" {LOGIN_HANDLER} and {TOKEN_URL}; or for"
             f" tests, by {JAAS}; or for produce and consume, by sasl.oauthbearer.method=oidc"
         )

@@ -1,23 +1,25 @@
-"""Tokens of OAUTHBEARER that the commands make or read themselves, by Java's properties.
+"""Tokens of OAUTHBEARER that the commands get themselves, by Java's properties.
 
-They are unsecured ones, as the options of the login module say, or the one in a file.  librdkafka
-gets others from an identity provider (sasl.oauthbearer.method=oidc), for produce and consume.
+They come from a token endpoint or from a file, or are unsecured ones, as the options of the login
+module say.  With its own properties (sasl.oauthbearer.method=oidc) librdkafka gets them, for
+produce and consume.
 """
 
 import time
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from odradek.broker.sasl.client import ServerRefused
 from odradek.broker.sasl.token_login import TokenSource, file_source, unsecured_source
 from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER
-from odradek.broker.tokens.fetch import file_in
+from odradek.broker.tokens.fetch import parse_url
 from odradek.broker.tokens.token import InvalidToken, decode_part, seconds_of
 from odradek.broker.tokens.token_file import BadTokenFile
 from odradek.broker.tokens.unsecured import BadOption
 from odradek.jaas import parse_jaas_for
 
-from .client_sasl import JAAS, LOGIN_HANDLER, OAUTHBEARER, TOKEN_URL
+from .client_sasl import JAAS, LOGIN_HANDLER, OAUTHBEARER, TOKEN_URL, USER_CLAIM
 from .errors import CommandError
 
 _UNKNOWN_LIFE_S: Final = 300
@@ -36,18 +38,28 @@ def token_source(properties: Mapping[str, str]) -> TokenSource | None:
             raise ValueError(
                 f"{LOGIN_HANDLER} must be {ENDPOINT_LOGIN_HANDLER}, as no class is ever loaded"
             )
-        return file_source(_path_in(properties.get(TOKEN_URL, "")))
+        return _source_at(properties.get(TOKEN_URL, ""), properties)
     except BadOption as error:
         raise ValueError(f"{JAAS}: {error}") from None
     except BadTokenFile as error:
         raise ValueError(f"{TOKEN_URL}: {error}") from None
 
 
-def _path_in(text: str) -> str:
-    path = file_in(text)
-    if path is None:
-        raise ValueError(f"{TOKEN_URL}={text} must be the URL of a file with a token: file:///PATH")
-    return path
+def _source_at(text: str, properties: Mapping[str, str]) -> TokenSource:
+    """Raises: BadTokenFile, ValueError."""
+    try:
+        url = parse_url(text)
+    except ValueError:
+        said = "" if "@" in text else f"={text}"  # it may have a password
+        raise ValueError(
+            f"{TOKEN_URL}{said} must be the URL of a token endpoint (https or http), or of a file"
+            " with a token: file:///PATH"
+        ) from None
+    if url.scheme == "file":
+        return file_source(unquote(url.path), properties.get(USER_CLAIM, "sub"))
+    from .endpoint_tokens import endpoint_source
+
+    return endpoint_source(properties)
 
 
 def known_source(properties: Mapping[str, str]) -> TokenSource:
@@ -55,6 +67,14 @@ def known_source(properties: Mapping[str, str]) -> TokenSource:
     source = token_source(properties)
     assert source is not None
     return source
+
+
+def get_ready(properties: Mapping[str, str]) -> None:
+    """Get a token, which may take long, before a client waits for it.  Raises: CommandError."""
+    try:
+        known_source(properties).new_token()
+    except ServerRefused as error:
+        raise CommandError(f"this command {error}") from None
 
 
 def for_kafka_python(properties: Mapping[str, str]) -> Any:

@@ -18,6 +18,7 @@ from .client_tls import reads_pkcs12, tls_context
 from .contexts import read_contexts
 from .errors import CommandError
 from .layers import OPTION, Layer, layer_of, merged, place, read_layer
+from .login import can_try
 from .options import parse_pairs
 from .properties import kafka_python_name
 from .reach import check_reachable, parse_bootstrap_servers
@@ -75,6 +76,10 @@ class Cluster:
         if "ssl.keystore.location" in self.properties and not reads_pkcs12():
             return  # only librdkafka can
         tls = tls_context(self.properties)
+        if can_try(self.properties) and has_own_tokens(self.properties):
+            from .client_tokens import get_ready
+
+            get_ready(self.properties)
         check_reachable(servers, tls=tls, timeout_s=self.connect_timeout_s, login=self.properties)
 
     @contextmanager

@@ -91,7 +91,10 @@ def test_what_no_client_here_can_use_is_refused(given: dict[str, str], complaint
         ({"sasl.mechanism": "scram"}, "sasl.mechanism=scram is not supported: use one of PLAIN"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": ""}, "PLAIN needs sasl.username, or sasl.ja"),
         ({"sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.password, or sasl.ja"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs a token: from a file"),
+        (
+            {"sasl.mechanism": "OAUTHBEARER"},
+            "OAUTHBEARER needs a token: from a token endpoint or a file",
+        ),
     ],
 )
 def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint: str) -> None:
@@ -112,8 +115,8 @@ def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint
             "unsecuredLoginStringClaim_sub must be the name of a user",
         ),
         ({HANDLER: "com.example.Login", **TOKENS}, "as no class is ever loaded"),
-        ({HANDLER: ENDPOINT_LOGIN_HANDLER, **TOKENS}, "must be the URL of a file with a token"),
-        ({**FROM_FILE, URL: "https://h/t"}, "must be the URL of a file with a token"),
+        ({HANDLER: ENDPOINT_LOGIN_HANDLER, **TOKENS}, "must be the URL of a token endpoint"),
+        ({**FROM_FILE, URL: "https://h/t"}, "sasl.jaas.config has no login modules"),
         ({**FROM_FILE, URL: "file:///none"}, "the token in /none cannot be read: No such file"),
     ],
 )
