@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from shlex import quote
-from textwrap import wrap
 from typing import Final, NamedTuple
 
 from odradek.storage.files import NotRegular, read_regular
@@ -23,7 +22,8 @@ from ..settings.tls import ListenerTls
 STORE_BYTES_MAX: Final = 16 << 20
 _JAVA: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 _DER: Final = b"\x30"
-_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_EDGE: Final = re.compile(r"-----(BEGIN|END) ([A-Z0-9 ]+)-----")
+_LINE_LENGTH: Final = 64
 _FROM_JKS: Final = (
     "keytool -importkeystore -srckeystore {path} -destkeystore {name}.p12 -deststoretype PKCS12"
 )
@@ -52,12 +52,26 @@ def blocks_of(text: str) -> list[Block]:
     In a setting the lines may be joined by spaces, which Kafka's own reader permits and OpenSSL's
     does not, so the lines are broken anew.
     """
-    found = []
-    for label, body in _BLOCK.findall(text):
-        # The old form of encrypted keys has headers, which only their own lines keep apart.
-        lines = body.strip() if ":" in body else "\n".join(wrap("".join(body.split()), 64))
-        found.append(Block(label, f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n"))
+    found: list[Block] = []
+    begun: re.Match[str] | None = None
+    for edge in _EDGE.finditer(text):
+        word, label = edge.groups()
+        if word == "BEGIN":
+            begun = edge
+        elif begun is not None and begun[2] == label:
+            lines = _lines_of(text[begun.end() : edge.start()])
+            text_of_block = f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n"
+            found.append(Block(label, text_of_block))
+            begun = None
     return found
+
+
+def _lines_of(body: str) -> str:
+    if ":" in body:  # the old form of encrypted keys: only its own lines keep the headers apart
+        return body.strip()
+    joined = "".join(body.split())
+    starts = range(0, len(joined), _LINE_LENGTH)
+    return "\n".join(joined[start : start + _LINE_LENGTH] for start in starts)
 
 
 class _Kind(NamedTuple):
@@ -175,7 +189,7 @@ def _store(given: ListenerTls, kind: _Kind) -> _Store | None:
         return None
     blocks = blocks_of(text)
     if not blocks:
-        raise ConfigError(f"{shown} is not PEM: nothing in it begins with -----BEGIN")
+        raise ConfigError(f"{shown} is not PEM: it has nothing from -----BEGIN to -----END")
     if given[kind.password]:  # who sets one believes that it protects something
         instead = ": set ssl.key.password for its key" if kind is _KEYSTORE else ""
         password_name = given.name_of(kind.password)

@@ -147,7 +147,7 @@ def _lines(text: str, name: str) -> str:
     """PEM whose lines may have been joined by blanks, as Java permits, with lines again."""
     blocks = blocks_of(text)
     if not blocks:
-        raise ValueError(f"{name} is not PEM: nothing in it begins with -----BEGIN")
+        raise ValueError(f"{name} is not PEM: it has nothing from -----BEGIN to -----END")
     return "".join(block.text for block in blocks)
 
 

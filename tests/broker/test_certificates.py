@@ -131,8 +131,8 @@ def test_an_unchanged_path_is_read_again_if_its_file_has_changed(
             store.write_text("half of it")
             told = await alter(broker, {"log.cleaner.threads": "2"})
             assert (
-                told == f"INVALID_CONFIG: {KEYSTORE}={store} is not PEM: nothing in it begins "
-                "with -----BEGIN"
+                told == f"INVALID_CONFIG: {KEYSTORE}={store} is not PEM: it has nothing from "
+                "-----BEGIN to -----END"
             )
             assert await shown(broker, certificates.trust) == own(certificates.broker)
             store.unlink()

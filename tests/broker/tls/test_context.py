@@ -10,6 +10,7 @@ import pytest
 from odradek.broker.config import Config
 from odradek.broker.settings.declaration import ConfigError
 from odradek.broker.tls.context import Tls, make_tls
+from odradek.broker.tls.stores import blocks_of
 from tests.support.certificates import Certificates, openssl
 
 LISTENERS = {"listeners": "PLAINTEXT://h:1,SSL://h:2"}
@@ -216,6 +217,22 @@ def test_a_store_is_told_by_its_content(content: bytes, words: str, tmp_path: Pa
     told = refusal({"ssl.keystore.location": str(store), "ssl.keystore.type": "PEM"})
     assert f"ssl.keystore.location={store}" in told
     assert words in told
+
+
+def test_a_hostile_store_takes_no_time(tmp_path: Path) -> None:
+    """To look for the end of each block anew would take hours, in which the broker stands still."""
+    store = tmp_path / "store.pem"
+    store.write_text("-----BEGIN CERTIFICATE-----" * 100_000)
+    assert "is not PEM" in refusal({"ssl.keystore.location": str(store)})
+
+
+def test_a_block_ends_with_its_own_label(certificates: Certificates, tmp_path: Path) -> None:
+    store = tmp_path / "store.pem"
+    begun, ended = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    text = certificates.broker.store.read_text()
+    store.write_text(f"{ended}\n{begun}\nAAAA\n-----END X-----\n-----BEGIN Y-----\n{text}")
+    assert "BEGIN Y" not in "".join(each.text for each in blocks_of(store.read_text()))
+    assert blocks_of(store.read_text()) == blocks_of(text)
 
 
 @pytest.mark.parametrize("name", ["ssl.keystore.location", "ssl.truststore.location"])
