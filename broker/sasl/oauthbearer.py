@@ -14,11 +14,12 @@ NAME: Final = "OAUTHBEARER"
 ABORT: Final = b"\x01"
 """How a client answers the server's error."""
 _END: Final = "\x01"
-_PAIR: Final = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+"
+_PAIR: Final = r"[A-Za-z]++=[\x21-\x7e \t\r\n]++"
 _PAIRS: Final = re.compile(
     # The authorization id is any ASCII without `=` and `,`, which are written as =3D and =2C.
-    rf"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,{_END}"
-    rf"(?P<pairs>(?:{_PAIR}{_END})*){_END}"
+    # Repetitions keep what they have matched (`++`), as in `scram_messages`.
+    rf"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++))?,{_END}"
+    rf"(?P<pairs>(?:{_PAIR}{_END})*+){_END}"
 )
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 _EXTENSION: Final = re.compile(_PAIR)

@@ -8,13 +8,15 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Final
 
-# Kafka's grammar is that of RFC 5802, but without characters above ASCII.
-_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
-_SASLNAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
-_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+# Kafka's grammar is that of RFC 5802, but without characters above ASCII.  Repetitions keep what
+# they have matched (`++`): to be able to go back takes time and memory, and anybody may send half a
+# megabyte.
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]++"
+_SASLNAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
+_PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]++"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _RESERVED: Final = rf"(?:m={_VALUE},)?"
-_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]++={_VALUE})*"
 
 _CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASLNAME}))?,{_RESERVED}"

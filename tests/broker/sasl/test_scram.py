@@ -1,6 +1,8 @@
 """SCRAM's arithmetic and texts, by the example of RFC 7677 and by what must not pass."""
 
+import tracemalloc
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.sasl import scram
+from odradek.broker.sasl.oauthbearer import BadMessage
+from odradek.broker.sasl.oauthbearer import ClientFirst as OAuthFirst
 from odradek.broker.sasl.scram_messages import (
     BadScram,
     ClientFinal,
@@ -113,6 +117,33 @@ def test_names_survive_their_quoting(name: str, authzid: str, has_authzid: bool)
 def test_no_first_message_of_a_client(data: bytes) -> None:
     with pytest.raises(BadScram):
         ClientFirst.parse(data)
+
+
+LONG = 400_000
+
+
+@pytest.mark.parametrize(
+    ("parse", "start", "piece"),
+    [
+        (ClientFirst.parse, b"n,,n=", b"u"),
+        (ClientFirst.parse, b"n,a=", b"=2C"),
+        (ClientFinal.parse, b"c=", b"AAAA"),
+        (OAuthFirst.parse, b"n,a=", b"u"),
+        (OAuthFirst.parse, b"n,,\x01", b"a=b\x01"),
+    ],
+)
+def test_long_messages_take_little_memory(
+    parse: Callable[[bytes], object], start: bytes, piece: bytes
+) -> None:
+    """Anybody may send them.  To go back, the engine would keep 100 times as much."""
+    data = start + piece * (LONG // len(piece))
+    tracemalloc.start()
+    try:
+        with pytest.raises((BadScram, BadMessage)):
+            parse(data)
+        assert tracemalloc.get_traced_memory()[1] < 4 * LONG
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
