@@ -26,6 +26,8 @@ from .mechanism import LoginRefused, ServerMechanism
 if TYPE_CHECKING:
     from ..tokens.refresh import RefreshedKeys
 
+SHOWN_LENGTH_MAX: Final = 1000
+"""Of a text that a client is shown: it may have a name that the client has chosen."""
 AGAIN_AFTER_MS_MIN: Final = 1000
 """A client that logs in again sooner than this after the last time is refused."""
 
@@ -167,7 +169,7 @@ class Login:
                 "Cannot change principals during re-authentication from "
                 f"User.{before.user}: User.{user}"
             )
-            raise LoginRefused(text, text)
+            raise LoginRefused(f"the client had logged in as {before.user[:200]!r}", text)
 
     def _failed(self, refused: LoginRefused) -> LoginFailed:
         is_bare, self.due = self.due is Due.BARE_TOKEN, Due.NOTHING
@@ -179,9 +181,8 @@ class Login:
             f"{self.mechanism}"
         )
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
-        return LoginFailed(
-            refused.reason, SaslAuthenticateResponse(error_code=code, error_message=shown)
-        )
+        answer = SaslAuthenticateResponse(error_code=code, error_message=shown[:SHOWN_LENGTH_MAX])
+        return LoginFailed(refused.reason, answer)
 
     def _complete(self, machine: ServerMechanism, now_ms: int, wall_ms: int) -> int:
         """Begin the session; return how long it lasts in ms, 0 for ever."""

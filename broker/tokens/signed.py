@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from jwt import PyJWK, PyJWS
 from jwt.exceptions import PyJWTError
 
-from .token import Claims, InvalidToken, Token, decode_part, seconds_of
+from .token import Claims, InvalidToken, Token, decode_part, seconds_of, user_of
 
 _JWS: Final = PyJWS()
 
@@ -72,10 +72,7 @@ def check_claims(claims: Claims, rules: Rules, now_ms: int) -> Token:
     _check_issuer_and_audience(claims, rules)
     expires_s = _check_times(claims, rules.skew_s, now_ms)
     _check_scopes(claims.get(rules.scope_claim), rules.scope_claim)
-    user = claims.get(rules.user_claim)
-    if not isinstance(user, str) or not user.strip():
-        raise InvalidToken(f"its claim {rules.user_claim} is not the name of a user")
-    return Token(user.strip(), expires_s * 1000)
+    return Token(user_of(claims, rules.user_claim).strip(), expires_s * 1000)
 
 
 def _check_times(claims: Claims, skew_s: int, now_ms: int) -> int:

@@ -1,6 +1,7 @@
 """A token that lets somebody in, and what is said of one that does not."""
 
 import json
+import re
 from base64 import b64decode
 from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
@@ -11,6 +12,8 @@ Claims = Mapping[str, Any]
 
 
 _SECONDS_MAX: Final = 1 << 53
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+"""JSON can have one half of a character that UTF-16 writes as two: no answer could have it."""
 
 
 class Token(NamedTuple):
@@ -51,6 +54,14 @@ def decode_part(part: str, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidToken(f"its {what} is not a JSON object")
     return found
+
+
+def user_of(claims: Claims, name: str) -> str:
+    """The claim that names the user.  Raises: InvalidToken."""
+    user = claims.get(name)
+    if not isinstance(user, str) or not user.strip() or _HALF_CHARACTER.search(user):
+        raise InvalidToken(f"its claim {name} is not the name of a user")
+    return user
 
 
 def seconds_of(claims: Claims, name: str) -> float | None:

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from .token import Claims, InvalidToken, Token, decode_part, seconds_of
+from .token import Claims, InvalidToken, Token, decode_part, seconds_of, user_of
 
 _VALIDATOR: Final = "unsecuredValidator"
 _LOGIN: Final = "unsecuredLogin"
@@ -65,9 +65,7 @@ class Validator(NamedTuple):
     def validate(self, text: str, now_ms: int) -> Token:
         """What a token says.  Raises: InvalidToken."""
         claims = _claims_in(text)
-        user = claims.get(self.user_claim)
-        if not isinstance(user, str) or not user.strip():
-            raise InvalidToken(f"its claim {self.user_claim} is not the name of a user")
+        user = user_of(claims, self.user_claim)
         issued_s, expires_s = seconds_of(claims, "iat"), seconds_of(claims, "exp")
         if expires_s is None:
             raise InvalidToken("it has no claim exp")

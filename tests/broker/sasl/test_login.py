@@ -160,6 +160,16 @@ def test_only_the_same_user_renews_a_session() -> None:
     assert text == "Cannot change principals during re-authentication from User.alice: User.bob"
 
 
+def test_names_that_tokens_choose_forge_no_line_and_fit_the_answer() -> None:
+    eve = "\nWARNING all is well " + "e" * 40_000
+    with pytest.raises(LoginFailed) as failed:
+        take(begun(before=BEFORE._replace(user=eve)))
+    assert failed.value.reason.isprintable()
+    assert len(failed.value.reason) < 300
+    assert failed.value.answer is not None
+    failed.value.answer.encode(1)
+
+
 def test_only_the_same_mechanism_renews_a_session() -> None:
     login = begun("EXPIRING", before=BEFORE)
     with pytest.raises(LoginFailed, match="had logged in by PLAIN") as failed:

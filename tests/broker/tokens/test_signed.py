@@ -100,6 +100,7 @@ def test_a_change_of_any_part_is_noticed(at: int) -> None:
         ({"sub": None}, "sub is not the name"),
         ({"sub": ["alice"]}, "sub is not the name"),
         ({"sub": "\t"}, "sub is not the name"),
+        ({"sub": "alice\udc00"}, "sub is not the name"),
         ({"aud": None}, "audience"),
         ({"aud": "kafk"}, "audience"),
         ({"aud": {"kafka": 1}}, "audience"),

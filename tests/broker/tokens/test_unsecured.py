@@ -39,6 +39,7 @@ def test_a_token_says_who_somebody_is_and_until_when() -> None:
         (token({"exp": NOW_S + 1}), "sub is not"),
         (token({**GOOD, "sub": " "}), "sub is not"),
         (token({**GOOD, "sub": 7}), "sub is not"),
+        (token({**GOOD, "sub": "\ud83d"}), "sub is not"),
         (token({"sub": "alice"}), "no claim exp"),
         (token({**GOOD, "exp": "soon"}), "exp is not a time"),
         (token({**GOOD, "exp": True}), "exp is not a time"),
