@@ -40,7 +40,7 @@ def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: f
         offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
         raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
     try:
-        client = _begin(mechanism, properties)
+        client = begin(mechanism, properties)
         token = client.first()
         while not client.is_complete:
             body = struct.pack(">i", len(token)) + token
@@ -55,7 +55,8 @@ def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: f
         raise LoginRefused("hangs up during the login") from None
 
 
-def _begin(mechanism: str, properties: Mapping[str, str]) -> ClientMechanism:
+def begin(mechanism: str, properties: Mapping[str, str]) -> ClientMechanism:
+    """Begin a login with properties for which `can_try` is true.  Raises: ServerRefused."""
     if mechanism == OAUTHBEARER:
         from .client_tokens import known_source
 

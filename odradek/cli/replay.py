@@ -7,6 +7,7 @@ import click
 
 from odradek.protocol.errors import MalformedMessage
 
+from .clients import Cluster, cluster_options
 from .commands import command
 from .errors import CommandError
 from .options import Seconds
@@ -16,15 +17,7 @@ from .replay_file import read_journal
 
 @command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-b",
-    "--bootstrap-server",
-    metavar="HOST:PORT",
-    default="localhost:9092",
-    show_default=True,
-    envvar="ODRADEK_BOOTSTRAP_SERVERS",
-    help="A broker, without TLS and login.",
-)
+@cluster_options
 @click.option(
     "--pace",
     type=click.Choice(["fast", "recorded"]),
@@ -40,29 +33,36 @@ from .replay_file import read_journal
     show_default=True,
     help="How many seconds an answer may take.",
 )
-def replay(file: Path, bootstrap_server: str, pace: str, timeout_s: float) -> None:
+def replay(cluster: Cluster, file: Path, pace: str, timeout_s: float) -> None:
     """Send the requests of a journal to a broker, and say which answers have other errors.
 
     FILE is what `journal.save(FILE)` of a test writes, or what the admin API answers to
     GET /admin/v1/journal?recordings=true. The brokers that are recorded must have
     odradek.journal.frames.bytes.
 
-    Each request goes to the broker with the recorded id, or to HOST:PORT if there is none. Ids of
+    Each request goes to the broker with the recorded id, or to the first one that -b names if there
+    is none. Ids of
     producers, members, generations, fetch sessions and topics are replaced by those of this
     cluster. Logins and other requests that may hold a password are not recorded; a request whose
     connection was closed first is sent, and not compared. Exit code 1: an answer is different.
     """
-    from .replay_sending import Replay, left_out_sentence  # needs every message
+    from .replay_login import Dialer  # both need the messages
+    from .replay_sending import Replay, left_out_sentence
 
     journal = read_journal(file)
-    bootstrap = parse_bootstrap_servers(bootstrap_server)[0]
-    sender = Replay(bootstrap, timeout_s=timeout_s, as_recorded=pace == "recorded", say=click.echo)
+    servers = cluster.bootstrap_servers
+    sender = Replay(
+        parse_bootstrap_servers(servers),
+        open_link=Dialer(cluster).open,
+        timeout_s=timeout_s,
+        as_recorded=pace == "recorded",
+        say=click.echo,
+    )
+    cluster.check_reachable()
     try:
         outcome = asyncio.run(sender.run(journal.requests))
     except (OSError, TimeoutError) as error:
-        raise CommandError(
-            f"cannot replay to {bootstrap_server}: {error or 'no answer'}"
-        ) from error
+        raise CommandError(f"cannot replay to {servers}: {error or 'no answer'}") from error
     except MalformedMessage as error:
         raise CommandError(f"{file} has a request that cannot be read: {error}") from error
     click.echo(f"sent {outcome.sent} requests")

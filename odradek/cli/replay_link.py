@@ -1,12 +1,22 @@
 """A connection of a replay: requests go out in order, and several may wait for their answers."""
 
 import asyncio
+import ssl
 from collections import deque
 from contextlib import suppress
+from typing import Final
 
+from odradek.broker.handlers import APIS
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.framing import FRAME_SIZE, frame_size
+from odradek.protocol.framing import (
+    FRAME_SIZE,
+    encode_request,
+    frame_size,
+    read_response_header,
+)
+from odradek.protocol.schema import Message
 
+CLIENT_ID: Final = "odradek-replay"
 ANSWER_BYTES_MAX = 128 << 20
 
 
@@ -20,9 +30,10 @@ class Link:
         self._is_lost = False
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "Link":
+    async def open(cls, host: str, port: int, tls: ssl.SSLContext | None) -> "Link":
         """Connect.  Raises: OSError."""
-        return cls(*await asyncio.open_connection(host, port))
+        name = None if tls is None else host
+        return cls(*await asyncio.open_connection(host, port, ssl=tls, server_hostname=name))
 
     @property
     def is_idle(self) -> bool:
@@ -43,6 +54,11 @@ class Link:
         self._waiting.append(answer)
         self.tell(frame)
         return answer
+
+    async def ask_own(self, request: Message, version: int) -> Message:
+        """The answer to a request of the replay itself.  Raises: OSError, MalformedMessage."""
+        frame = bytes(encode_request(request, version, 0, CLIENT_ID))[FRAME_SIZE.size :]
+        return decoded(request.API_KEY, version, await self.ask(frame))
 
     def tell(self, frame: bytes) -> None:
         """Send a frame that has no answer."""
@@ -76,3 +92,12 @@ class Link:
             for answer in self._waiting:
                 if not answer.done():
                     answer.set_exception(ConnectionError("the broker has closed the connection"))
+
+
+def decoded(key: int, version: int, frame: bytes) -> Message:
+    """The answer in a frame.  Raises: MalformedMessage."""
+    api = APIS[key]
+    _, position = read_response_header(frame, flexible=version >= api.flexible_response)
+    response: Message
+    response, _ = api.response.decode(frame, version, position)  # type: ignore[attr-defined]
+    return response

@@ -8,30 +8,23 @@ the Produce requests of a client share one, so that their order stays.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.broker.faults.notes import first_error
-from odradek.broker.handlers import APIS
 from odradek.broker.journal.journal import UNANSWERED
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.framing import (
-    FRAME_SIZE,
-    encode_request,
-    read_client_id,
-    read_response_header,
-)
+from odradek.protocol.framing import read_client_id
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.schema import Message
 
 from .replay_file import Recorded
 from .replay_ids import Ids
-from .replay_link import Link
+from .replay_link import Link, decoded
 
 PRODUCE_KEY: Final = 0
-CLIENT_ID: Final = "odradek-replay"
 METADATA_VERSION, TOPIC_IDS_VERSION = 1, 10
 TRANSIENT: Final = frozenset(
     {
@@ -65,9 +58,18 @@ class Replay:
     """The replay of one journal."""
 
     def __init__(
-        self, bootstrap: Address, *, timeout_s: float, as_recorded: bool, say: Callable[[str], None]
+        self,
+        servers: Sequence[Address],
+        *,
+        open_link: Callable[[str, int], Awaitable[Link]],
+        timeout_s: float,
+        as_recorded: bool,
+        say: Callable[[str], None],
     ) -> None:
-        self._bootstrap = bootstrap
+        self._servers = servers
+        self._bootstrap = servers[0]
+        """The first one that answers."""
+        self._open = open_link
         self._timeout_s = timeout_s
         self._as_recorded = as_recorded
         self._say = say
@@ -81,7 +83,7 @@ class Replay:
         self._outcome = Outcome()
 
     async def run(self, requests: Sequence[Recorded]) -> Outcome:
-        """Send the requests.  Raises: OSError: the first broker can't be reached."""
+        """Send the requests.  Raises: OSError: no broker can be reached."""
         try:
             await self._look()
             await self._send_all(requests)
@@ -92,7 +94,7 @@ class Replay:
 
     async def _look(self) -> None:
         """Which brokers there are, and which versions they have."""
-        versions = await self._own(ApiVersionsRequest(), 0)
+        versions = await self._ask_any(ApiVersionsRequest(), 0)
         self._last_versions = {
             each.api_key: (each.min_version, each.max_version)
             for each in versions.api_keys  # type: ignore[attr-defined]
@@ -103,14 +105,25 @@ class Replay:
             for each in metadata.brokers  # type: ignore[attr-defined]
         }
 
+    async def _ask_any(self, request: Message, version: int) -> Message:
+        """Ask the brokers for it one after the other.  Raises: OSError."""
+        failure: Exception | None = None
+        for server in self._servers:
+            self._bootstrap = server
+            try:
+                return await self._own(request, version)
+            except (OSError, TimeoutError) as error:
+                failure = failure or error
+        assert failure is not None
+        raise failure
+
     async def _own(self, request: Message, version: int) -> Message:
         """Ask for something that is not of the journal.  Raises: OSError."""
         link = await self._idle_link(self._bootstrap)
-        frame = bytes(encode_request(request, version, 0, CLIENT_ID))[FRAME_SIZE.size :]
         async with asyncio.timeout(self._timeout_s):
-            answer = await link.ask(frame)
+            answer = await link.ask_own(request, version)
         self._idle[self._bootstrap].append(link)
-        return _decoded(request.API_KEY, version, answer)
+        return answer
 
     async def _send_all(self, requests: Sequence[Recorded]) -> None:
         loop = asyncio.get_running_loop()
@@ -178,7 +191,8 @@ class Replay:
         return await self._new_link(address)
 
     async def _new_link(self, address: Address) -> Link:
-        link = await Link.open(*address)
+        async with asyncio.timeout(self._timeout_s):
+            link = await self._open(*address)
         self._links.append(link)
         return link
 
@@ -213,7 +227,7 @@ class Replay:
         while True:
             async with asyncio.timeout(self._timeout_s):
                 answer = await link.ask(frame)
-            response = _decoded(recorded.api.key, recorded.version, answer)
+            response = decoded(recorded.api.key, recorded.version, answer)
             error = _error_of(response)
             if error == recorded.error or error not in TRANSIENT or self._patience_s <= 0:
                 return response
@@ -248,15 +262,6 @@ def _request(recorded: Recorded) -> tuple[Message, int]:
     _, position = read_client_id(recorded.frame, flexible=flexible)
     request, _ = recorded.api.request.decode(recorded.frame, recorded.version, position)
     return request, position
-
-
-def _decoded(key: int, version: int, frame: bytes) -> Message:
-    """The answer in a frame.  Raises: MalformedMessage."""
-    api = APIS[key]
-    _, position = read_response_header(frame, flexible=version >= api.flexible_response)
-    response: Message
-    response, _ = api.response.decode(frame, version, position)  # type: ignore[attr-defined]
-    return response
 
 
 def left_out_sentence(left_out: Iterable[tuple[str, int]]) -> str:

@@ -8,20 +8,21 @@ They are plain files with a common prefix, because every directory inside a data
 for a partition, by Kafka as well.
 """
 
-import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from odradek.broker.settings.declaration import ConfigError
-from odradek.client_configs import Access, ClientName, client_config
+from odradek.client_configs import Access, client_config
 
 from .authority import Authority, Issued
+from .client_files import client_files
 
 PREFIX: Final = "secure-"
 USER: Final = "admin"
@@ -59,7 +60,8 @@ class SecureFiles:
 
     def write_clients(self, bootstrap_servers: str) -> dict[str, Path]:
         """Write a file for each client; return their paths.  Raises: OSError."""
-        texts = client_files(bootstrap_servers, self.access)
+        config = partial(client_config, bootstrap_servers=bootstrap_servers, access=self.access)
+        texts = client_files(config)
         paths = {name: self._path(name) for name in texts}
         for name, path in paths.items():
             self._write(path, texts[name].encode())
@@ -100,58 +102,3 @@ class SecureFiles:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-
-
-def client_files(bootstrap_servers: str, access: Access) -> dict[str, str]:
-    """The texts of the files for clients, by the ends of their names."""
-
-    def config(client: ClientName) -> Mapping[str, object]:
-        return client_config(client, bootstrap_servers, access)
-
-    kafka_python = config("kafka-python")
-    return {
-        "java.properties": _properties(config("java")),
-        "librdkafka.conf": _lines(config("confluent")),
-        "confluent.json": _json(config("confluent")),
-        "kafka-python.json": _json(kafka_python),
-        "aiokafka.py": _aiokafka(kafka_python),
-        "spark.json": _json(config("spark")),
-    }
-
-
-def _json(config: Mapping[str, object]) -> str:
-    return json.dumps(config, indent=2) + "\n"
-
-
-def _lines(config: Mapping[str, object]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in config.items())
-
-
-def _properties(config: Mapping[str, object]) -> str:
-    """A file for Java, which reads Latin-1 and takes backslashes for escapes."""
-    return _lines(
-        {
-            name: "".join(
-                char if char.isascii() else f"\\u{unit:04x}"
-                for char in str(value).replace("\\", "\\\\")
-                for unit in _utf_16(char)
-            )
-            for name, value in config.items()
-        }
-    )
-
-
-def _utf_16(char: str) -> list[int]:
-    data = char.encode("utf-16-be")
-    return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
-
-
-def _aiokafka(config: Mapping[str, object]) -> str:
-    """A module, because the client takes an object for TLS."""
-    own = {name: value for name, value in config.items() if name != "ssl_cafile"}
-    return (
-        '"""The keyword arguments of the clients of aiokafka: AIOKafkaProducer(**config)."""\n\n'
-        "import ssl\n\n"
-        f"config = {json.dumps(own, indent=4)}\n"
-        f'config["ssl_context"] = ssl.create_default_context(cafile={config["ssl_cafile"]!r})\n'
-    )

@@ -38,6 +38,7 @@ from odradek.protocol.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 from odradek.protocol.records import check_crc, read_header
+from odradek.secure.client_files import client_files
 from odradek.testing import Broker, BrokerFailed
 from tests.kafka.apache import apache_kafka
 from tests.support.messages import batch_of, produce_request
@@ -58,8 +59,8 @@ def second() -> Iterator[Broker]:
         yield started
 
 
-def replay(file: Path, broker: Broker, *more: str) -> Result:
-    arguments = ["replay", str(file), "-b", broker.bootstrap_servers, *more]
+def replay(file: Path, broker: Broker, *more: str, servers: str = "") -> Result:
+    arguments = ["replay", str(file), "-b", servers or broker.bootstrap_servers, *more]
     return CliRunner().invoke(main, arguments)
 
 
@@ -208,7 +209,46 @@ def test_nobody_there_is_told(tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.touch()
     result = CliRunner().invoke(main, ["replay", str(file), "-b", "127.0.0.1:1"])
-    assert result.exit_code == 1 and "Error: cannot replay to 127.0.0.1:1: " in result.output
+    assert result.output == "Error: 127.0.0.1:1 refuses the connection: nothing listens there\n"
+    assert result.exit_code == 1
+    unknown = ["-X", "linger.ms=1"]
+    result = CliRunner().invoke(main, ["replay", str(file), "-b", "127.0.0.1:1", *unknown])
+    assert result.output == "Error: -X linger.ms: no such property for this command\n"
+    tokens = ["sasl.mechanism=OAUTHBEARER", "sasl.oauthbearer.method=oidc"]
+    login = [
+        word for each in ("security.protocol=SASL_PLAINTEXT", *tokens) for word in ("-X", each)
+    ]
+    result = CliRunner().invoke(main, ["replay", str(file), *login])
+    assert "can't log in by OAUTHBEARER with tokens that librdkafka gets" in result.output
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+@pytest.mark.parametrize("sasl", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_to_brokers_with_tls_and_a_login(first: Broker, tmp_path: Path, sasl: str) -> None:
+    producer = Producer(first.client_config("confluent"))
+    producer.produce("orders", b"v", partition=1)
+    producer.flush()
+    saved = tmp_path / "journal.jsonl"
+    count = first.journal.save(saved)
+    with Broker(in_process=True, tls=True, sasl=sasl, brokers=2) as secure:
+        secure.topics.create("orders", partitions=2)
+        files = client_files(secure.client_config)
+        config = tmp_path / "client.properties"
+        config.write_text(files["java.properties"])
+        servers = f"127.0.0.1:1,{secure.bootstrap_servers}"
+        result = replay(saved, secure, "-F", str(config), servers=servers)
+        assert result.output.endswith(f"sent {count} requests\n"), result.output
+        assert [record.value for record in secure.records("orders", partition=1)] == [b"v"]
+        without = replay(saved, secure).output
+        assert "speaks TLS: set security.protocol to SSL or SASL_SSL" in without
+        if sasl != "OAUTHBEARER":
+            text = config.read_text().replace(
+                str(secure.client_config("confluent")["sasl.password"]), "guess"
+            )
+            config.write_text(text)
+            wrong = replay(saved, secure, "-F", str(config)).output
+            assert "refuses the login: Authentication failed" in wrong and "guess" not in wrong
 
 
 def learned(ids: Ids, request: Any, response: Any, **given: int | str) -> None:

@@ -12,7 +12,8 @@ import pytest
 from odradek.broker.settings.declaration import ConfigError
 from odradek.broker.settings.properties import parse_properties
 from odradek.client_configs import Access, client_config
-from odradek.secure.files import SecureFiles, client_files
+from odradek.secure.client_files import client_files
+from odradek.secure.files import SecureFiles
 
 NOW = datetime.now(UTC)
 
@@ -86,6 +87,18 @@ def test_every_client_reads_its_file(tmp_path: Path) -> None:
 
 def test_properties_hold_any_text() -> None:
     access = Access("/näher/𝄞\\ca.pem", "SCRAM-SHA-512", "bob", 'a"b\\c')
-    text = client_files("h:1", access)["java.properties"]
+    text = client_files(lambda client: client_config(client, "h:1", access))["java.properties"]
     assert text.isascii()
     assert dict(parse_properties(text)) == client_config("java", "h:1", access)
+
+
+def test_files_without_tls_and_without_passwords(tmp_path: Path) -> None:
+    open_files = client_files(lambda client: client_config(client, "h:1"))
+    module = tmp_path / "aiokafka.py"
+    module.write_text(open_files["aiokafka.py"])
+    assert run_path(str(module))["config"] == {"bootstrap_servers": "h:1"}
+    assert open_files["librdkafka.conf"] == "bootstrap.servers=h:1\n"
+    tokens = Access(None, "OAUTHBEARER", "bob")
+    assert client_files(lambda client: client_config(client, "h:1", tokens)).keys() == {
+        *("java.properties", "librdkafka.conf", "confluent.json", "spark.json"),
+    }

@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
-from odradek.client_configs import Access
-from odradek.secure.files import client_files
+from odradek.secure.client_files import client_files
 from odradek.testing import Broker
 from tests.kafka.java import ToolRunner, run_tool
 
@@ -97,10 +96,9 @@ def test_a_group_of_java_reads_with_its_file(
 
 
 def java_file(broker: Broker, user: str, directory: Path) -> str:
-    config = broker.client_config("kafka-python", user=user)
-    access = Access(config["ssl_cafile"], "SCRAM-SHA-512", user, config["sasl_plain_password"])
+    files = client_files(lambda client: broker.client_config(client, user=user))
     path = directory / f"{user}.properties"
-    path.write_text(client_files(broker.bootstrap_servers, access)["java.properties"])
+    path.write_text(files["java.properties"])
     return str(path)
 
 

@@ -1,0 +1,68 @@
+"""How a replay connects: with TLS and a login, if the properties of the cluster say so."""
+
+from typing import Any, Final
+
+from odradek.broker.sasl.client import ServerRefused
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
+from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
+
+from .client_sasl import OAUTHBEARER, has_own_tokens
+from .client_tls import TLS_PROPERTIES, tls_context
+from .clients import CONNECT_TIMEOUT, Cluster
+from .errors import CommandError
+from .login import begin
+from .replay_link import Link
+
+HANDSHAKE_VERSION: Final = 1
+AUTHENTICATE_VERSION: Final = 0  # later ones tell how long the login lasts
+_USED: Final = ("bootstrap.servers", "security.protocol", CONNECT_TIMEOUT, *TLS_PROPERTIES)
+
+
+class Dialer:
+    """Opens connections to the brokers of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Raises: CommandError."""
+        for name in cluster.properties:
+            if cluster.insists_on(name) and name not in _USED and not name.startswith("sasl."):
+                raise cluster.told(name, "no such property for this command")
+        self._properties = cluster.properties
+        self._logs_in = cluster.properties.get("security.protocol", "").startswith("SASL")
+        mechanism = cluster.properties.get("sasl.mechanism")
+        if self._logs_in and mechanism == OAUTHBEARER and not has_own_tokens(cluster.properties):
+            raise CommandError(
+                "this command can't log in by OAUTHBEARER with tokens that librdkafka gets"
+            )
+        self._tls = tls_context(cluster.properties)
+
+    async def open(self, host: str, port: int) -> Link:
+        """Connect, and log in.  Raises: OSError, MalformedMessage."""
+        link = await Link.open(host, port, self._tls)
+        try:
+            if self._logs_in:
+                await self._log_in(link)
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+    async def _log_in(self, link: Link) -> None:
+        mechanism = self._properties["sasl.mechanism"]
+        chosen: Any = await link.ask_own(
+            SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION
+        )
+        if chosen.error_code:
+            raise PermissionError(f"the broker has no login by {mechanism}")
+        try:
+            login = begin(mechanism, self._properties)
+            token = login.first()
+            while not login.is_complete:
+                request = SaslAuthenticateRequest(auth_bytes=token)
+                answer: Any = await link.ask_own(request, AUTHENTICATE_VERSION)
+                if answer.error_code:
+                    reason = answer.error_message or ErrorCode(answer.error_code).name
+                    raise PermissionError(f"the broker refuses the login: {reason}")
+                token = login.step(answer.auth_bytes)
+        except ServerRefused as error:
+            raise PermissionError(f"the broker {error}") from None
