@@ -79,6 +79,9 @@ _NOT_SETTINGS: Final = frozenset(  # variables of Odradek that are not settings 
     {
         "ODRADEK_ADMIN_URL",
         "ODRADEK_BOOTSTRAP_SERVERS",
+        "ODRADEK_CLIENT_FILES",
+        "ODRADEK_CONFIG",
+        "ODRADEK_CONTEXT",
         "ODRADEK_HEALTH_CONFIG",
         "ODRADEK_REQUIRE",
         "ODRADEK_SEED",

@@ -5,7 +5,11 @@ from typing import Final
 
 EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "serve": ["--data-dir data --listen 127.0.0.1:9092", "-c server.properties --brokers 3"],
-    "run": ["--topics orders:6 --brokers 3 -- pytest -q", "-- go test ./..."],
+    "run": [
+        "--topics orders:6 --brokers 3 -- pytest -q",
+        "-- go test ./...",
+        "--tls --sasl SCRAM-SHA-512 -- sh -c 'kcat -F $ODRADEK_CLIENT_FILES/librdkafka.conf -L'",
+    ],
     "topics list": ["-q"],
     "topics create": ["orders refunds -p 6 --config retention.ms=3600000 --if-not-exists"],
     "topics describe": ["orders --offsets"],
@@ -69,7 +73,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "wait topic": ["orders"],
     "replay": [
         "journal.jsonl -b localhost:9092",
-        "journal.jsonl -b localhost:9092 --pace recorded",
+        "journal.jsonl -F client.properties --pace recorded",
     ],
     "wait group": ["billing --members 2"],
     "wait lag": ["billing --max 100"],

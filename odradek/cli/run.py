@@ -4,28 +4,24 @@ The broker is a child in a session of its own. Ctrl-C in a terminal reaches the 
 in this process's group, and not the broker. If this process is killed, the broker ends, too.
 """
 
-import os
 import signal
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from types import FrameType
-from typing import Final
 
 import click
 
 from odradek.testing import Broker, BrokerFailed
+from odradek.testing.acls import parse_acls, users_of
 from odradek.testing.marker import Refused, Topics, check_settings, read_topics
+from odradek.testing.scratch import Scratch
+from odradek.testing.security import MECHANISMS
 
 from .commands import command
 from .errors import CommandError
 from .options import parse_pairs
-
-EXIT_NOT_FOUND: Final = 127
-EXIT_NOT_EXECUTABLE: Final = 126
-EXIT_SIGNALLED: Final = 128
-"""Plus the number of the signal.  These three are what shells answer."""
-PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
+from .run_command import EXIT_SIGNALLED, failed, run_command, taken
+from .run_environment import environment_of, write_files
 
 
 def _topics(
@@ -72,6 +68,20 @@ def _settings(
     callback=_settings,
     help="A setting of the brokers; may be repeated.",
 )
+@click.option("--tls", is_flag=True, help="Whether clients must speak TLS.")
+@click.option(
+    "--sasl",
+    metavar="MECHANISM",
+    type=click.Choice(MECHANISMS),
+    help=f"How clients must log in: {', '.join(MECHANISMS)}.",
+)
+@click.option(
+    "--acl",
+    "acls",
+    metavar="ACL",
+    multiple=True,
+    help="What a user may do: 'User:alice read,write topic:orders'; may be repeated.",
+)
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def run(
@@ -79,90 +89,56 @@ def run(
     topics: Topics,
     brokers: int,
     settings: dict[str, str],
+    tls: bool,
+    sasl: str | None,
+    acls: tuple[str, ...],
     words: tuple[str, ...],
 ) -> None:
     """Run a command beside a broker of its own, and exit with its exit code.
 
-    The command finds the broker in KAFKA_BOOTSTRAP_SERVERS and ODRADEK_BOOTSTRAP_SERVERS, and its
-    admin API in ODRADEK_ADMIN_URL. The broker is on free ports, keeps its files in a temporary
-    directory, and ends with the command.
+    The command finds the broker in KAFKA_BOOTSTRAP_SERVERS and ODRADEK_BOOTSTRAP_SERVERS, its
+    admin API in ODRADEK_ADMIN_URL, and files for clients in the directory ODRADEK_CLIENT_FILES, as
+    those of `odradek serve --secure`: java.properties, librdkafka.conf and others. The broker is on
+    free ports, keeps its files in a temporary directory, and ends with the command.
+
+    With --tls and --sasl, KAFKA_SECURITY_PROTOCOL, KAFKA_SSL_CA_LOCATION, KAFKA_SASL_MECHANISM,
+    KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD say how to connect, as the user admin, who may do
+    everything. With --acl, the users that ACLs name have files in users/NAME.
 
     A command that a signal ends gives 128 + its number, one that is not found 127, and one that
-    can't be executed 126. SIGTERM and SIGHUP are passed on to the command.
+    can't be executed 126. SIGINT, SIGTERM and SIGHUP are passed on to the command.
     """
     try:
-        broker = Broker(brokers=brokers, settings=settings)
+        broker = Broker(
+            brokers=brokers, settings=settings, tls=tls, sasl=sasl, acls=list(acls) or None
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     code = 0
     try:
-        with _signals(_end), broker:
+        with _signals_end_this(), broker, closing(Scratch()) as scratch:
             for name, partitions in topics:
                 broker.topics.create(name, partitions=partitions)
-            code = _run(words, _environment(broker))
+            write_files(broker, users_of(parse_acls(acls)), scratch.path)
+            code = run_command(words, environment_of(broker, scratch.path))
     except BrokerFailed as error:
         what, _, log = str(error).partition("\n")
         if log:
             click.echo(log, err=True)
-        code = _failed(what, code or CommandError.exit_code)
+        code = failed(what, code or CommandError.exit_code)
     ctx.exit(code)
 
 
-def _environment(broker: Broker) -> Mapping[str, str]:
-    return {
-        **os.environ,
-        "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-        "ODRADEK_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-        "ODRADEK_ADMIN_URL": broker.admin_url,
-    }
-
-
-def _run(words: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the command, and return the exit code that a shell would give it."""
-    process: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if number not in PASSED_ON:
-            return  # the terminal has sent SIGINT to the command, too
-        if process is None:
-            early.append(number)
-        else:
-            process.send_signal(number)
-
-    with _signals(pass_on):
-        try:
-            process = subprocess.Popen(words, env=environment)
-        except OSError as error:
-            is_missing = isinstance(error, FileNotFoundError)
-            code = EXIT_NOT_FOUND if is_missing else EXIT_NOT_EXECUTABLE
-            return _failed(f"cannot run {words[0]}: {error.strerror}", code)
-        for number in early:
-            process.send_signal(number)
-        code = process.wait()
-    return EXIT_SIGNALLED - code if code < 0 else code
-
-
-def _failed(sentence: str, code: int) -> int:
-    """Say why, and return the exit code."""
-    CommandError(sentence).show()
-    return code
-
-
 def _end(number: int, frame: FrameType | None) -> None:
-    """While no command runs, a signal ends this process, and the broker with it."""
     raise SystemExit(EXIT_SIGNALLED + number)
 
 
 @contextmanager
-def _signals(handler: "signal._HANDLER") -> Iterator[None]:
-    """Handle signals by this function, but those that are ignored (by nohup, say)."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *PASSED_ON)}
-    taken = [number for number, known in before.items() if known != signal.SIG_IGN]
+def _signals_end_this() -> Iterator[None]:
+    """While no command runs, a signal ends this process, and the broker with it."""
+    before = {number: signal.signal(number, _end) for number in taken()}
     try:
-        for number in taken:
-            signal.signal(number, handler)
         yield
     finally:
-        for number in taken:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)

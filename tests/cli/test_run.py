@@ -1,11 +1,14 @@
 """`odradek run` as a process: what the command gets, the exit codes, the signals."""
 
 import contextlib
+import fcntl
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Sequence
 
@@ -22,18 +25,22 @@ import os, signal, sys, time
 print(os.environ["KAFKA_BOOTSTRAP_SERVERS"], os.getppid(), flush=True)
 time.sleep(60)
 """
-ENDS_WITH_5 = "signal.signal(signal.{}, lambda *_: sys.exit(5))"
+ENDS_WITH_5 = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))"
 
 
 @contextlib.contextmanager
-def started(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """An `odradek run` in a group of processes of its own, as in a terminal."""
+def started(
+    words: Sequence[str], *, terminal: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """An `odradek run` in a group of processes of its own, perhaps of a terminal."""
     with subprocess.Popen(
         [sys.executable, "-m", "odradek", "run", *words],
+        stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=None if terminal is None else lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     ) as process:
         try:
             yield process
@@ -76,15 +83,86 @@ def test_the_command_finds_brokers_and_topics_and_gives_the_exit_code() -> None:
 
 @pytest.mark.wire
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_signals_reach_the_command(name: str) -> None:
-    script = SAYS_WHERE.format(ENDS_WITH_5.format(name))
-    with started([sys.executable, "-c", script]) as process:
-        servers = line_of(process.stdout).split()[0]
-        if name == "SIGINT":
-            os.killpg(process.pid, signal.SIGINT)  # Ctrl-C
+def test_with_tls_and_logins_the_environment_and_files_say_how_to_connect() -> None:
+    script = (
+        "import os, subprocess\n"
+        "from confluent_kafka import Producer\n"
+        "names = ['bootstrap.servers', 'security.protocol', 'ssl.ca.location', 'sasl.mechanism']\n"
+        "names += ['sasl.username', 'sasl.password']\n"
+        "variables = {n: 'KAFKA_' + n.upper().replace('.', '_') for n in names}\n"
+        "producer = Producer({n: os.environ[v] for n, v in variables.items()})\n"
+        "producer.produce('orders', b'by the variables')\n"
+        "assert producer.flush(30) == 0\n"
+        "files = os.environ['ODRADEK_CLIENT_FILES']\n"
+        "assert {os.stat(f'{files}/{n}').st_mode & 0o77 for n in os.listdir(files)} == {0}\n"
+        "consume = ['odradek', 'consume', 'orders', '-o', 'earliest', '-n', '1']\n"
+        "subprocess.run(consume, check=True)\n"
+        "alice = ['-F', f'{files}/users/alice/java.properties']\n"
+        "subprocess.run(['odradek', 'topics', 'list', '-q', *alice], check=True)\n"
+    )
+    options = ["--tls", "--sasl", "SCRAM-SHA-512", "--topics", "orders,others"]
+    options += ["--acl", "User:alice describe topic:orders"]
+    with started([*options, "--", sys.executable, "-c", script]) as process:
+        shown, log = process.communicate(timeout=DEADLINE_S * 2)
+    assert (process.returncode, shown) == (0, "by the variables\norders\n"), log
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_what_holds_for_other_brokers_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SASL_PASSWORD", "of production")
+    monkeypatch.setenv("ODRADEK_CONTEXT", "production")
+    script = (
+        "import os, subprocess\n"
+        "print(os.environ['KAFKA_SECURITY_PROTOCOL'], 'KAFKA_SASL_PASSWORD' in os.environ)\n"
+        "subprocess.run(['odradek', 'topics', 'list', '-q'])\n"
+    )
+    with started(["--topics", "here", "--", sys.executable, "-u", "-c", script]) as process:
+        shown, log = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, shown, log) == (0, "PLAINTEXT False\nhere\n", "")
+
+
+COUNTS_INTERRUPTS = """
+import os, signal, sys, time
+count = 0
+def interrupt(*_):
+    global count
+    count += 1
+    print("interrupted", flush=True)
+signal.signal(signal.SIGINT, interrupt)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(count))
+print(os.environ["KAFKA_BOOTSTRAP_SERVERS"], flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+@pytest.mark.parametrize("of_terminal", [False, True])
+def test_an_interrupt_reaches_the_command_once(of_terminal: bool) -> None:
+    """Of the terminal, it has reached all of the group; what is sent to one process has not."""
+    keyboard, terminal = pty.openpty()
+    with started([sys.executable, "-c", COUNTS_INTERRUPTS], terminal=terminal) as process:
+        servers = line_of(process.stdout).strip()
+        if of_terminal:
+            os.write(keyboard, b"\x03")
         else:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+        assert line_of(process.stdout) == "interrupted\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 1
+        wait_until_gone(servers)
+    os.close(keyboard)
+    os.close(terminal)
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+def test_sigterm_reaches_the_command() -> None:
+    with started([sys.executable, "-c", SAYS_WHERE.format(ENDS_WITH_5)]) as process:
+        servers = line_of(process.stdout).split()[0]
+        process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 5, process.stderr and process.stderr.read()
         wait_until_gone(servers)
 
@@ -144,6 +222,9 @@ def test_what_cannot_be_run(words: Sequence[str], code: int, sentence: str) -> N
         (["--set", "num.partition=4"], "did you mean num.partitions?"),
         (["--set", "log.dirs=/tmp"], "sets log.dirs itself"),
         (["--brokers", "0"], "0 is not in the range"),
+        (["--sasl", "GSSAPI"], "'GSSAPI' is not one of 'PLAIN', 'SCRAM-SHA-256', "),
+        (["--acl", "User:a read topic:t"], "acls are about users, who must log in: give sasl"),
+        (["--sasl", "PLAIN", "--acl", "a"], "the ACL 'a' is not like [allow|deny] User:NAME"),
         ([], "Missing argument 'COMMAND...'"),
     ],
 )
