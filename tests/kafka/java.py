@@ -72,10 +72,16 @@ def tool_class(version: str, tool: str) -> str:
 
 
 def run_tool(
-    version: str, tool: str, *arguments: str, stdin: bytes = b"", check: bool = True
+    version: str,
+    tool: str,
+    *arguments: str,
+    stdin: bytes = b"",
+    check: bool = True,
+    jvm_options: Sequence[str] = (),
 ) -> Ended:
     """Run one of Kafka's command-line tools to its end.  Raises: JavaFailed, JarsMissing."""
-    command = command_line(version, tool_class(version, tool), *arguments)
+    java, *rest = command_line(version, tool_class(version, tool), *arguments)
+    command = [java, *jvm_options, *rest]
     return _run(command, stdin=stdin, check=check)
 
 

@@ -24,6 +24,7 @@ class Asked(NamedTuple):
     client_id: str
     form: Mapping[str, list[str]]
     headers: Mapping[str, str]
+    """By their names in small letters."""
 
 
 class IdentityProvider:
@@ -80,7 +81,8 @@ def serving(provider: IdentityProvider, context: SSLContext | None = None) -> It
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             basic = self.headers["Authorization"].removeprefix("Basic ")
             client_id, _, secret = b64decode(basic).decode().partition(":")
-            self._send(*provider.answer(Asked(client_id, form, dict(self.headers)), secret))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._send(*provider.answer(Asked(client_id, form, headers), secret))
 
         def _send(self, status: int, body: bytes) -> None:
             self.send_response(status)

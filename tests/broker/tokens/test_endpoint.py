@@ -40,7 +40,7 @@ def test_a_token() -> None:
         assert 59_000 < token.expires_ms - (token.issued_ms or 0) < 61_000
         (asked,) = provider.asked
         assert asked.form == {"grant_type": ["client_credentials"], "scope": ["read"]}
-        assert asked.headers["Accept"] == "application/json"
+        assert asked.headers["accept"] == "application/json"
         wrong = endpoint(provider.token_url, credentials=ClientCredentials("broker", "hunter3"))
         with pytest.raises(TokenRefused, match=r"answers with status 401 \(invalid_client\)"):
             wrong.fetch()
