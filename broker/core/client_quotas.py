@@ -186,14 +186,19 @@ def java_double(value: float) -> str:
 
 
 def quotas_in(config: Mapping[str, str], entity: Entity) -> dict[str, float]:
-    """The quotas in an entity's config, without other entries and values that are no numbers."""
+    """The quotas in an entity's config, without other entries and values that are no numbers.
+
+    Kafka's brokers accept and store `NaN`, which then limits nobody.
+    """
     kinds = IP_QUOTAS if IP in entity else USER_QUOTAS
     quotas = {}
     for key in kinds.keys() & config.keys():
         try:
-            quotas[key] = float(config[key])
+            value = float(config[key])
         except ValueError:
             continue
+        if not math.isnan(value):
+            quotas[key] = value
     return dict(sorted(quotas.items()))
 
 

@@ -139,7 +139,7 @@ class ClientRates:
 
     def at_once(self, limit: Limit) -> float:
         """What a client that was silent may use without being throttled."""
-        return limit.rate * self._full_windows_ms / 1000
+        return max(limit.rate, 0.0) * self._full_windows_ms / 1000
 
     def change_topics(
         self, limit: Limit, count: int, now_ms: int, *, is_strict: bool

@@ -130,6 +130,7 @@ def test_what_is_no_quota_is_not_shown() -> None:
     stored = {"SCRAM-SHA-256": "x", "producer_byte_rate": "many", "consumer_byte_rate": "2"}
     assert quotas_in(stored, USER) == {"consumer_byte_rate": 2.0}
     assert quotas_in(stored, IP) == {}
+    assert quotas_in({"request_percentage": "NaN"}, USER) == {}, "Kafka stores it"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,16 @@ def test_those_that_share_a_quota_are_counted_together() -> None:
     assert clients.record(other, 600, 0) == 0
 
 
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("-inf")])
+def test_with_a_quota_of_nothing_nothing_may_be_used_at_once(rate: float) -> None:
+    measured = rates()
+    measured.limits.change({"user": "u"}, {FETCH: rate})
+    limit = measured.limit(FETCH, "u", None)
+    assert limit is not None
+    assert measured.at_once(limit) == 0
+    assert measured.record(limit, 1.0, 0) > 0
+
+
 def test_time_throttles_for_one_sample_at_most() -> None:
     clients = rates()
     clients.limits.change({"client-id": None}, {REQUEST: 1.0, PRODUCE: 1.0})
