@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from odradek.cli.given_access import GivenAccess
     from odradek.testing import Broker
     from odradek.testing.marker import Topics, Wanted
     from odradek.testing.servers import Load, Server, Servers
@@ -45,6 +46,7 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
     ("keep", "string", "none", "keep", "WHICH", "Whose files are kept: none, failed"),
     ("external", "string", "", "external", "SERVERS", "Brokers that already run; true: see env"),
     ("external_admin", "string", "", "external-admin", "URL", "The admin API of those brokers"),
+    ("external_config", "string", "", "external-config", "FILE", "Properties of their clients"),
     ("share", "bool", False, "share", "BOOL", "Whether all workers of a run use one broker"),
     ("prefix", "string", "", "prefix", "TEXT", "What names begin with at brokers of others"),
 )
@@ -98,8 +100,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"odradek_keep: {_given(config, 'keep')!r} is none of none, failed")
     config.addinivalue_line("markers", MARKER)
     if not _given(config, "external"):
-        if _given(config, "external_admin"):
-            raise pytest.UsageError("odradek_external_admin: give odradek_external, too")
+        for name in ("external_admin", "external_config"):
+            if _given(config, name):
+                raise pytest.UsageError(f"odradek_{name}: give odradek_external, too")
         if _given(config, "prefix") and not _is_true(config, "share"):
             raise pytest.UsageError(
                 "odradek_prefix is for brokers with other users: give odradek_external or "
@@ -110,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that says nothing sensible, or that would have no effect."""
     if item.get_closest_marker("odradek") is not None:
-        _marked(item, *_usual(item.config))
+        _marked(item, *_or_fail(lambda: _usual(item.config)))
         scope = _given(item.config, "scope")
         if scope != "function" and any(m.name == "odradek" for m in item.own_markers):
             pytest.fail(
@@ -122,7 +125,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def odradek_settings(pytestconfig: pytest.Config) -> dict[str, object]:
     """The settings of the session's broker; override this fixture to compute them."""
-    return dict(_pairs("odradek_settings", _given(pytestconfig, "settings")))
+    return _or_fail(lambda: dict(_pairs("odradek_settings", _given(pytestconfig, "settings"))))
 
 
 @pytest.fixture(scope="session")
@@ -139,35 +142,51 @@ def _odradek_servers(
     pytestconfig: pytest.Config,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Servers]:
-    from odradek.testing.servers import Servers
-
     pytestconfig.stash[_FACTORY] = tmp_path_factory
-    usual, topics = _usual(pytestconfig)
-    usual = _or_fail(lambda: usual.with_settings(odradek_settings))
-    if _given(pytestconfig, "external"):
-        servers = _external(pytestconfig, usual, topics, odradek_load)
-    elif _is_true(pytestconfig, "share") and _worker(pytestconfig):
-        servers = _shared(pytestconfig, usual, topics, odradek_load, tmp_path_factory)
-    else:
-        servers = Servers(usual, topics, odradek_load)
+    servers = _or_fail(
+        lambda: _servers(pytestconfig, odradek_settings, odradek_load, tmp_path_factory)
+    )
     yield servers
     servers.close()
+
+
+def _servers(
+    config: pytest.Config,
+    settings: dict[str, object],
+    loads: Sequence[Load],
+    temporary: pytest.TempPathFactory,
+) -> Servers:
+    """The servers that the settings ask for.  Raises: Refused, UsageError."""
+    from odradek.testing.servers import Servers
+
+    usual, topics = _usual(config)
+    usual = usual.with_settings(settings)
+    if _given(config, "external"):
+        return _external(config, usual, topics, loads)
+    if _is_true(config, "share") and _worker(config):
+        return _shared(config, usual, topics, loads, temporary)
+    return Servers(usual, topics, loads)
 
 
 def _external(
     config: pytest.Config, usual: Wanted, topics: Topics, loads: Sequence[Load]
 ) -> Servers:
     """The servers, which others have started."""
+    from odradek.client_configs import OPEN
     from odradek.testing.external_servers import ExternalServers, external_broker
 
-    servers = str(_given(config, "external"))
+    servers, access = str(_given(config, "external")), _given_access(config)
     if servers.lower() == "true":  # only if asked for: the command line uses this variable, too
-        servers = os.environ.get(EXTERNAL_VARIABLE, "")
+        in_file = "" if access is None else access.bootstrap_servers
+        servers = in_file or os.environ.get(EXTERNAL_VARIABLE, "")
         if not servers:
             raise pytest.UsageError(f"odradek_external=true: {EXTERNAL_VARIABLE} is not set")
+    if access is not None:
+        _or_usage_error("external_config", lambda: access.check_reachable(servers))
     try:
         broker = external_broker(
             servers,
+            access=OPEN if access is None else access,
             admin_url=_given(config, "external_admin"),
             admin_token=os.environ.get(TOKEN_VARIABLE, ""),
             prefix=_given(config, "prefix"),
@@ -175,7 +194,27 @@ def _external(
         )
     except ValueError as error:
         raise pytest.UsageError(f"odradek_external: {error}") from None
-    return _or_fail(lambda: ExternalServers(usual, topics, loads, broker))
+    return ExternalServers(usual, topics, loads, broker)
+
+
+def _given_access(config: pytest.Config) -> GivenAccess | None:
+    """How clients reach brokers that others have started, if a file says so."""
+    path = _given(config, "external_config")
+    if not path:
+        return None
+    from odradek.cli.given_access import GivenAccess
+
+    return _or_usage_error("external_config", lambda: GivenAccess(config.rootpath / path))
+
+
+def _or_usage_error(name: str, ask: Callable[[], T]) -> T:
+    """What a command of Odradek would do; what it refuses is an error of this setting."""
+    from odradek.cli.errors import CommandError
+
+    try:
+        return ask()
+    except CommandError as error:
+        raise pytest.UsageError(f"odradek_{name}: {error.format_message()}") from None
 
 
 def _shared(
@@ -190,7 +229,7 @@ def _shared(
 
     directory = temporary.getbasetemp().parent / "odradek"  # workers have directories below it
     prefix = f"{_given(config, 'prefix')}{_worker(config)}."
-    return _or_fail(lambda: SharedServers(usual, topics, loads, directory=directory, prefix=prefix))
+    return SharedServers(usual, topics, loads, directory=directory, prefix=prefix)
 
 
 def _worker(config: pytest.Config) -> str:
@@ -305,7 +344,10 @@ def _is_true(config: pytest.Config, name: str) -> bool:
 
 
 def _usual(config: pytest.Config) -> tuple[Wanted, Topics]:
-    """The server and topics of tests without a marker, but for the settings."""
+    """The server and topics of tests without a marker, but for the settings.
+
+    Raises: Refused, UsageError.
+    """
     from odradek.testing.marker import AUTO_CREATE, Wanted, read_topics
 
     brokers = _given(config, "brokers")
@@ -321,8 +363,8 @@ def _usual(config: pytest.Config) -> tuple[Wanted, Topics]:
     if _given(config, "auto_create"):
         wanted = wanted.with_settings({AUTO_CREATE: _is_true(config, "auto_create")})
     if release := _given(config, "like"):
-        wanted = _or_fail(lambda: wanted.like(release))
-    return wanted, _or_fail(lambda: read_topics(_given(config, "topics")))
+        wanted = wanted.like(release)
+    return wanted, read_topics(_given(config, "topics"))
 
 
 def _marked(node: Any, wanted: Wanted, topics: Topics) -> tuple[Wanted, Topics]:
@@ -344,7 +386,7 @@ def _or_fail(ask: Callable[[], T]) -> T:
     reason = ""
     try:
         return ask()
-    except Refused as refused:
+    except (Refused, pytest.UsageError) as refused:
         reason = str(refused)
     pytest.fail(reason, pytrace=False)
 

@@ -1,5 +1,7 @@
 """The configuration with which each client connects to a broker, under its own names."""
 
+import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 from .jaas import jaas_text
@@ -7,7 +9,10 @@ from .jaas import jaas_text
 if TYPE_CHECKING:
     import ssl
 
+    from .broker.sasl.client import ClientMechanism
+
 OAUTHBEARER: Final = "OAUTHBEARER"
+NONCE_BYTES: Final = 20
 ClientName = Literal["kafka-python", "aiokafka", "confluent", "java", "spark"]
 
 
@@ -28,6 +33,31 @@ class Access(NamedTuple):
         transport = "PLAINTEXT" if self.authority is None else "SSL"
         return transport if self.mechanism is None else f"SASL_{transport}"
 
+    def tls_context(self) -> "ssl.SSLContext | None":
+        """How Python speaks TLS; None: not at all."""
+        if self.authority is None:
+            return None
+        import ssl  # only where TLS is used
+
+        return ssl.create_default_context(cafile=self.authority)
+
+    def begin_login(self) -> "ClientMechanism":
+        """Begin a login by the mechanism."""
+        from .broker.sasl.client_mechanisms import logins_of
+
+        assert self.mechanism is not None
+        if self.mechanism == OAUTHBEARER:
+            from .broker.sasl.client_oauthbearer import OAuthBearerClient
+            from .token_providers import new_token
+
+            return OAuthBearerClient(new_token(self.username))
+        nonce = partial(secrets.token_urlsafe, NONCE_BYTES)
+        return logins_of(self.mechanism, self.username, self.password, nonce)()
+
+    def config(self, client: "ClientName", bootstrap_servers: str) -> "ClientConfig":
+        """The configuration of a client.  Raises: ValueError for an unknown client."""
+        return client_config(client, bootstrap_servers, self)
+
 
 OPEN: Final = Access()
 
@@ -40,7 +70,7 @@ class PythonClientConfig(TypedDict):
     ssl_cafile: NotRequired[str]
     """For kafka-python."""
     ssl_context: NotRequired["ssl.SSLContext"]
-    """For aiokafka."""
+    """For aiokafka, and for both clients of brokers that the fixture has not started."""
     sasl_mechanism: NotRequired[str]
     sasl_plain_username: NotRequired[str]
     sasl_plain_password: NotRequired[str]
@@ -92,9 +122,18 @@ def client_config(
         case "java":
             return _java(bootstrap_servers, access)
         case "spark":
-            java = _java(bootstrap_servers, access)
-            return {f"kafka.{name}": value for name, value in java.items()}  # type: ignore[return-value]
-    raise ValueError(f"no client {client!r}: one of {', '.join(get_args(ClientName))}")
+            return for_spark(_java(bootstrap_servers, access))
+    raise no_client(client)
+
+
+def for_spark(java: PropertiesConfig) -> SparkConfig:
+    """The options of Spark's source and sink that stand for properties of a Java client."""
+    return {f"kafka.{name}": value for name, value in java.items()}  # type: ignore[return-value]
+
+
+def no_client(name: str) -> ValueError:
+    """The error for an unknown client."""
+    return ValueError(f"no client {name!r}: one of {', '.join(get_args(ClientName))}")
 
 
 def _python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
@@ -123,14 +162,13 @@ def _kafka_python(bootstrap_servers: str, access: Access) -> PythonClientConfig:
 
 def _aiokafka(bootstrap_servers: str, access: Access) -> PythonClientConfig:
     config = _python(bootstrap_servers, access)
-    if access.authority is not None:
-        import ssl  # only where TLS is used
-
-        config["ssl_context"] = ssl.create_default_context(cafile=access.authority)
+    if (context := access.tls_context()) is not None:
+        config["ssl_context"] = context
     if access.mechanism == OAUTHBEARER:
-        from .token_providers import for_aiokafka
+        from .token_providers import for_aiokafka, new_token
 
-        config["sasl_oauth_token_provider"] = for_aiokafka(access.username)
+        provider = for_aiokafka(lambda: new_token(access.username))
+        config["sasl_oauth_token_provider"] = provider
     return config
 
 

@@ -30,11 +30,11 @@ def for_kafka_python(next_token: Callable[[], str], extensions: Mapping[str, str
     return Provider()
 
 
-def for_aiokafka(user: str) -> object:
+def for_aiokafka(next_token: Callable[[], str]) -> object:
     """What a client of aiokafka asks for tokens."""
     from aiokafka.abc import AbstractTokenProvider
 
     async def token(_: Any) -> str:
-        return new_token(user)
+        return next_token()
 
-    return type("UnsecuredTokens", (AbstractTokenProvider,), {"token": token})()
+    return type("TokenProvider", (AbstractTokenProvider,), {"token": token})()

@@ -85,6 +85,13 @@ def for_kafka_python(properties: Mapping[str, str]) -> Any:
     return token_providers.for_kafka_python(source.new_token, source.extensions)
 
 
+def for_aiokafka(properties: Mapping[str, str]) -> Any:
+    """What aiokafka's clients ask for tokens."""
+    from odradek import token_providers
+
+    return token_providers.for_aiokafka(known_source(properties).new_token)
+
+
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, object]:
     """The properties by which librdkafka asks for tokens."""
     source = known_source(properties)

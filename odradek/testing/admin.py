@@ -4,9 +4,9 @@ import contextlib
 import time
 from typing import Final
 
-from odradek.client_configs import Access
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
 
+from .access import ClientAccess
 from .connection import Connection
 from .door import AdminClient, NotFound
 from .errors import BrokerFailed, hides
@@ -30,7 +30,7 @@ def delete_all_topics(admin: AdminClient, *, timeout_s: float) -> None:
                 admin.delete("topics", name)
 
 
-def read_metadata(address: Address, access: Access, *, timeout_s: float) -> MetadataResponse:
+def read_metadata(address: Address, access: ClientAccess, *, timeout_s: float) -> MetadataResponse:
     """A broker's metadata of the brokers and of all topics.  Raises: OSError."""
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     with Connection(address, access, timeout_s=timeout_s) as connection:

@@ -8,16 +8,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, overload
 
 from odradek.client_configs import (
-    Access,
     ClientConfig,
     ClientName,
     PropertiesConfig,
     PythonClientConfig,
     SparkConfig,
-    client_config,
 )
 
 from . import isr
+from .access import ClientAccess
 from .admin import delete_all_topics
 from .beside import beside_the_loop
 from .child import ChildBroker
@@ -430,7 +429,7 @@ class Broker(Records, Waiting, Disks, Racks):
 
         Raises: ValueError for an unknown client or user.
         """
-        return client_config(client, self.bootstrap_servers, self._security.access_of(user))
+        return self._access_of(user).config(client, self.bootstrap_servers)
 
     # -- topics, records, groups, time
 
@@ -485,9 +484,12 @@ class Broker(Records, Waiting, Disks, Racks):
         pairs = zip(self._told.addresses, self._admin_ports, strict=False)
         return [f"http://127.0.0.1:{held.port}" for number, held in pairs if number not in gone]
 
+    def _access_of(self, user: str | None) -> ClientAccess:
+        return self._security.access_of(user)
+
     @property
-    def _access(self) -> Access:
-        return self._security.access
+    def _access(self) -> ClientAccess:
+        return self._access_of(None)
 
     @property
     def _addresses(self) -> dict[int, Address]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from odradek.client_configs import Access
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -24,6 +23,7 @@ from odradek.protocol.messages.k10_find_coordinator import (
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Message
 
+from .access import ClientAccess
 from .connection import Connection
 from .door import AdminError
 from .errors import BrokerFailed, hides
@@ -56,7 +56,7 @@ class Passing(Exception):
 class ClusterClient:
     """Asks the brokers that one or more addresses lead to."""
 
-    def __init__(self, bootstrap: Sequence[Address], access: Access) -> None:
+    def __init__(self, bootstrap: Sequence[Address], access: ClientAccess) -> None:
         self._bootstrap = bootstrap
         self._access = access
         self._versions: dict[Address, dict[int, int]] = {}
@@ -132,8 +132,11 @@ class ClusterClient:
                 version = min(at_most, self._versions[address].get(request.API_KEY, 0))
                 return connection.ask(request, version, response)
         except (OSError, MalformedMessage) as error:
-            host, port = address
-            raise BrokerFailed(f"the broker at {host}:{port} does not answer: {error}") from error
+            reason = str(error)
+            if isinstance(error, ConnectionAbortedError) and self._access.mechanism is None:
+                reason += ": perhaps it wants TLS or a login, which odradek_external_config tells"
+        host, port = address
+        raise BrokerFailed(f"the broker at {host}:{port} does not answer: {reason}")
 
 
 def _versions(connection: Connection) -> dict[int, int]:

@@ -1,14 +1,13 @@
 """A blocking connection to a broker, for the requests of the fixture itself."""
 
 import socket
-import ssl
 import struct
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from odradek.client_configs import Access
 from odradek.protocol.schema import Message
 
+from .access import ClientAccess
 from .ready import Address
 
 CLIENT_ID: Final = b"odradek.testing"
@@ -23,13 +22,12 @@ Response = TypeVar("Response", bound=Message)
 class Connection:
     """A connection, with TLS and a login if `access` says so."""
 
-    def __init__(self, address: Address, access: Access, *, timeout_s: float) -> None:
+    def __init__(self, address: Address, access: ClientAccess, *, timeout_s: float) -> None:
         """Raises: OSError."""
         sock = socket.create_connection(address, timeout=timeout_s)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if access.authority is not None:
-                context = ssl.create_default_context(cafile=access.authority)
+            if (context := access.tls_context()) is not None:
                 sock = context.wrap_socket(sock, server_hostname=address[0])
         except BaseException:
             sock.close()
@@ -71,6 +69,6 @@ class Connection:
         while len(data) < size_bytes:
             part = self._sock.recv(size_bytes - len(data))
             if not part:
-                raise ConnectionError("the broker closed the connection")
+                raise ConnectionAbortedError("the broker closed the connection")
             data += part
         return bytes(data)

@@ -5,10 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from odradek.client_configs import OPEN
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
+from .access import ClientAccess
 from .broker import Broker
 from .cluster_client import ClusterClient, addresses_of
 from .door import AdminClient, AdminClients, AdminError, NotFound
@@ -61,10 +63,12 @@ class ExternalBroker(Broker):
         admin_url: str = "",
         admin_token: str = "",
         prefix: str = "",
+        access: ClientAccess = OPEN,
         admins: AdminClients | None = None,
     ) -> None:
         """`admins`: instead of the clients of `admin_url`.  Raises: ValueError."""
         super().__init__()
+        self._given_access = access
         self._cluster = ClusterClient(addresses_of(bootstrap_servers), self._access)
         self._url = admin_url.rstrip("/")
         if admins is None and self._url:
@@ -188,6 +192,11 @@ class ExternalBroker(Broker):
     @property
     def _addresses(self) -> dict[int, Address]:
         return self._told.addresses
+
+    def _access_of(self, user: str | None) -> ClientAccess:
+        if user is not None:
+            raise ValueError(NOT_OURS % f"tell how {user!r} logs in")
+        return self._given_access
 
     def _command(self, verb: str, broker_id: int, **fields: bool) -> None:
         self._check_broker(broker_id)

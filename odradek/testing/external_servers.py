@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from odradek.client_configs import OPEN
+
+from .access import ClientAccess
 from .door import AdminClient, AdminClients, AdminError
 from .errors import BrokerFailed, hides
 from .external import ExternalBroker
@@ -35,7 +38,13 @@ SHARED: Final = (
 
 
 def external_broker(
-    servers: str, *, admin_url: str, admin_token: str, prefix: str, worker: str
+    servers: str,
+    *,
+    admin_url: str,
+    admin_token: str,
+    prefix: str,
+    worker: str,
+    access: ClientAccess = OPEN,
 ) -> ExternalBroker:
     """The brokers at these addresses, for one worker of pytest-xdist, or for a run without it.
 
@@ -46,7 +55,12 @@ def external_broker(
         prefix = f"{prefix}{worker}."
         admins = SharedAdmins(admin_url, admin_token, "-n") if admin_url else None
     return ExternalBroker(
-        servers, admin_url=admin_url, admin_token=admin_token, prefix=prefix, admins=admins
+        servers,
+        admin_url=admin_url,
+        admin_token=admin_token,
+        prefix=prefix,
+        access=access,
+        admins=admins,
     )
 
 

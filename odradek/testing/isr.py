@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.client_configs import Access
 from odradek.protocol.messages.k03_metadata import MetadataResponse
 
+from .access import ClientAccess
 from .admin import read_metadata
 from .errors import BrokerFailed, hides
 from .ready import Address
@@ -19,7 +19,9 @@ NEWS_TIMEOUT_S: Final = 0.5
 NAMED_MAX: Final = 10
 
 
-def controller(addresses: Mapping[int, Address], access: Access, *, timeout_s: float) -> Address:
+def controller(
+    addresses: Mapping[int, Address], access: ClientAccess, *, timeout_s: float
+) -> Address:
     """The address of the controller, once there is one.  Raises: BrokerFailed."""
     deadline_s = time.monotonic() + timeout_s
     while True:
@@ -31,7 +33,9 @@ def controller(addresses: Mapping[int, Address], access: Access, *, timeout_s: f
         time.sleep(POLL_S)
 
 
-def leader(addresses: Mapping[int, Address], access: Access, topic: str, partition: int) -> int:
+def leader(
+    addresses: Mapping[int, Address], access: ClientAccess, topic: str, partition: int
+) -> int:
     """The leader of a partition, -1 if there is none.
 
     A broker may hear of a new partition a little later than the client that has made it.
@@ -68,7 +72,7 @@ def _no_such(told: MetadataResponse, topic: str, partition: int, leaders: Mappin
 
 
 def wait_until_in_sync(
-    addresses: Mapping[int, Address], access: Access, broker_id: int, *, timeout_s: float
+    addresses: Mapping[int, Address], access: ClientAccess, broker_id: int, *, timeout_s: float
 ) -> None:
     """Return once all brokers report a broker in sync wherever it has a replica.
 
@@ -82,7 +86,7 @@ def wait_until_in_sync(
         time.sleep(POLL_S)
 
 
-def _missing(addresses: Mapping[int, Address], access: Access, broker_id: int) -> list[str]:
+def _missing(addresses: Mapping[int, Address], access: ClientAccess, broker_id: int) -> list[str]:
     """The partitions whose ISR lacks the broker according to any broker."""
     missing: dict[str, None] = {}
     for number, address in addresses.items():
@@ -97,7 +101,7 @@ def _missing(addresses: Mapping[int, Address], access: Access, broker_id: int) -
     return list(missing)
 
 
-def _ask_any(addresses: Mapping[int, Address], access: Access) -> MetadataResponse | None:
+def _ask_any(addresses: Mapping[int, Address], access: ClientAccess) -> MetadataResponse | None:
     for address in addresses.values():
         told = _ask(address, access)
         if told is not None:
@@ -105,7 +109,7 @@ def _ask_any(addresses: Mapping[int, Address], access: Access) -> MetadataRespon
     return None
 
 
-def _ask(address: Address, access: Access) -> MetadataResponse | None:
+def _ask(address: Address, access: ClientAccess) -> MetadataResponse | None:
     try:
         return read_metadata(address, access, timeout_s=ASK_TIMEOUT_S)
     except OSError:

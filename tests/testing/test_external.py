@@ -130,9 +130,9 @@ def test_the_same_through_an_admin_api(friendly: ExternalBroker) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.2", pytest.param("4.3.1", marks=pytest.mark.soak)])
-def test_the_same_with_apache_kafka(version: str) -> None:
-    with apache_kafka(version, heap_mb=384) as kafka:
+@pytest.mark.soak
+def test_the_same_with_apache_kafka_in_kraft_mode() -> None:  # 3.9.2: test_external_access.py
+    with apache_kafka("4.3.1", heap_mb=384) as kafka:
         broker = ExternalBroker(f"{kafka.host}:{kafka.port}")
         broker.start()
         exercise(broker)
@@ -257,10 +257,19 @@ def test_in_a_run(running: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+def test_a_setting_that_makes_no_sense_is_a_sentence_without_frames(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text("def test_one(odradek): pass\n")
+    done = pytest_run(tmp_path, "--odradek-external=host")
+    assert "odradek_external: 'host' is not HOST:PORT" in done.stdout
+    assert "_odradek_pytest.py" not in done.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("--odradek-external-admin=http://x:1", "give odradek_external, too"),
+        ("--odradek-external-admin=http://x:1", "odradek_external_admin: give odradek_external"),
+        ("--odradek-external-config=file", "odradek_external_config: give odradek_external, too"),
         ("--odradek-prefix=ci.", "give odradek_external or odradek_share, too"),
     ],
 )
