@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import quote_plus
 
 from .http_exchange import Answer, FetchFailed
-from .token import InvalidToken, decode_part, seconds_of
+from .token import InvalidToken, decode_part, seconds_of, user_of
 from .unsecured import BadOption
 
 _ID: Final = "clientId"
@@ -46,11 +46,9 @@ class OwnToken(NamedTuple):
         try:
             claims = decode_part(f"{text}.".split(".")[1], "content")
             issued_s, expires_s = seconds_of(claims, "iat"), seconds_of(claims, "exp")
+            user = user_of(claims, user_claim)
         except InvalidToken as error:
             raise TokenRefused(f"gives a token that is not valid: {error.reason}") from None
-        user = claims.get(user_claim)
-        if not isinstance(user, str) or not user.strip():
-            raise TokenRefused(f"gives a token that does not name a user (claim {user_claim})")
         if expires_s is None:
             raise TokenRefused("gives a token that does not say when it ends (claim exp)")
         issued_ms = None if issued_s is None else round(1000 * issued_s)

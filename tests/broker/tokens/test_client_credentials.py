@@ -113,8 +113,8 @@ def test_a_token() -> None:
     [
         ("opaque", "is not valid: its content is not JSON"),
         ("a.b.c", "is not valid: its content is not JSON"),
-        (unsigned({"exp": 2}), r"does not name a user \(claim sub\)"),
-        (unsigned({"sub": " ", "exp": 2}), r"does not name a user \(claim sub\)"),
+        (unsigned({"exp": 2}), "its claim sub is not the name of a user"),
+        (unsigned({"sub": " ", "exp": 2}), "its claim sub is not the name of a user"),
         (unsigned({"sub": "broker"}), r"does not say when it ends \(claim exp\)"),
         (unsigned({"sub": "broker", "exp": "2"}), "its claim exp is not a time"),
         (unsigned({"sub": "broker", "exp": 2, "iat": {}}), "its claim iat is not a time"),

@@ -44,7 +44,7 @@ def test_a_token() -> None:
         wrong = endpoint(provider.token_url, credentials=ClientCredentials("broker", "hunter3"))
         with pytest.raises(TokenRefused, match=r"answers with status 401 \(invalid_client\)"):
             wrong.fetch()
-        with pytest.raises(TokenRefused, match=r"does not name a user \(claim name\)"):
+        with pytest.raises(TokenRefused, match="its claim name is not the name of a user"):
             endpoint(provider.token_url, user_claim="name").fetch()
 
 

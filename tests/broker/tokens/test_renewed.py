@@ -145,21 +145,21 @@ async def test_a_failure_is_shared_for_a_while() -> None:
 @in_loop
 async def test_what_may_pass_is_tried_again() -> None:
     endpoint = Endpoint(AWAY, AWAY)
-    token = endpoint.token(Renewals(RENEWALS.window, Retries(1000, 10_000)))
+    token = endpoint.token(Renewals(RENEWALS.window, Retries(100_000, 1_000_000)))
     found = asyncio.ensure_future(token.current())
     for count in (1, 2, 3):
         await turns()
         assert endpoint.count == count
-        await pass_over(0.9 * (1 << count - 1))
+        await pass_over(90 * (1 << count - 1))
         assert endpoint.count == count, "the pauses grow"
-        await pass_over(0.2 * (1 << count - 1))
+        await pass_over(20 * (1 << count - 1))
     assert await found == "token 3"
 
 
 @in_loop
 async def test_what_will_not_pass_is_not() -> None:
     endpoint = Endpoint(TokenRefused("answers with status 401"))
-    token = endpoint.token(Renewals(RENEWALS.window, Retries(1000, 10_000)))
+    token = endpoint.token(Renewals(RENEWALS.window, Retries(100_000, 1_000_000)))
     with pytest.raises(TokenRefused):
         await token.current()
     assert endpoint.count == 1
