@@ -1,5 +1,6 @@
 """Tokens of OAUTHBEARER, as each client asks for them; for tests, unsecured ones."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,6 +36,6 @@ def for_aiokafka(next_token: Callable[[], str]) -> object:
     from aiokafka.abc import AbstractTokenProvider
 
     async def token(_: Any) -> str:
-        return next_token()
+        return await asyncio.to_thread(next_token)  # it may ask an identity provider
 
     return type("TokenProvider", (AbstractTokenProvider,), {"token": token})()

@@ -4,6 +4,8 @@ import json
 from base64 import b64encode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.broker.tokens.client_credentials import (
     ClientCredentials,
@@ -12,7 +14,8 @@ from odradek.broker.tokens.client_credentials import (
     extensions_in,
     is_option,
 )
-from odradek.broker.tokens.http_exchange import Answer, FetchFailed
+from odradek.broker.tokens.fetch import parse_url
+from odradek.broker.tokens.http_exchange import Answer, FetchFailed, HttpExchange
 from odradek.broker.tokens.unsecured import BadOption
 from tests.support.tokens import unsigned
 
@@ -123,3 +126,41 @@ def test_a_token() -> None:
 def test_tokens_that_are_none(text: str, reason: str) -> None:
     with pytest.raises(TokenRefused, match=reason):
         OwnToken.parse(text, "sub")
+
+
+JSON: st.SearchStrategy[object] = st.one_of(
+    st.booleans(), st.integers(), st.floats(), st.text(), st.sampled_from([None, [{}]])
+)
+NAMES = st.sampled_from(["access_token", "error", "error_description", "sub", "iat", "exp"])
+
+
+@given(st.sampled_from([200, 400, 500]), st.binary() | st.dictionaries(NAMES, JSON))
+def test_any_answer_has_a_token_or_fails(status: int, body: object) -> None:
+    try:
+        assert token_in(status, body).isprintable()
+    except FetchFailed as failed:
+        assert str(failed).isprintable()
+
+
+@given(st.text() | st.dictionaries(NAMES, JSON).map(unsigned))
+def test_any_token_is_understood_or_refused(text: str) -> None:
+    try:
+        OwnToken.parse(text, "sub")
+    except TokenRefused as refused:
+        assert str(refused).isprintable()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
+
+
+@given(st.lists(st.binary(min_size=1) | st.sampled_from([HEAD, b"\r\n", b"abc"]), max_size=5))
+def test_any_bytes_are_an_answer_or_none(parts: list[bytes]) -> None:
+    exchange = HttpExchange(parse_url("http://h/"))
+    try:
+        for part in (*parts, b""):
+            if exchange.receive(part) is not None:
+                return
+    except FetchFailed as failed:
+        assert str(failed).isprintable()
+        return
+    raise AssertionError("its end was not noticed")
