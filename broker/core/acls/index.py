@@ -43,6 +43,10 @@ _IMPLIED_BY: Final = {
 }
 
 
+def _holder_of(entry: Entry) -> Holder:
+    return entry.principal, entry.host
+
+
 def _bit_set(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in set(operations))
 
@@ -85,8 +89,12 @@ class AclIndex:
             del self._entries[pattern]
         if pattern.pattern_type is PatternType.PREFIXED and bool(old) != bool(entries):
             self._count_length(pattern, 1 if entries else -1)
-        for holder in {(entry.principal, entry.host) for entry in old | entries}:
-            self._put_bits(holder, pattern, [e for e in entries if (e.principal, e.host) == holder])
+        of_changed: dict[Holder, list[Entry]] = {_holder_of(entry): [] for entry in old ^ entries}
+        for entry in entries:
+            if (holder := _holder_of(entry)) in of_changed:
+                of_changed[holder].append(entry)
+        for holder, held in of_changed.items():
+            self._put_bits(holder, pattern, held)
         return True
 
     def _count_length(self, pattern: Pattern, by: int) -> None:

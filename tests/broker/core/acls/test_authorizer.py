@@ -1,11 +1,14 @@
 """The authorizer against a naive model, which looks at each ACL, and examples of Kafka's rules."""
 
 from collections.abc import Iterable
+from time import process_time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.broker.core.acls import authorizer as module
 from odradek.broker.core.acls.authorizer import DECISIONS_MAX, HOLDERS_MAX, Authorizer
 from odradek.broker.core.acls.hosts import host_in_acls
 from odradek.broker.core.acls.terms import (
@@ -186,6 +189,50 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(vars(authorizer)["_decisions"]) <= HOLDERS_MAX
     assert 0 < len(alice._known) <= DECISIONS_MAX
     assert all(len(name) < 10_000 for _, _, name in alice._known)
+
+
+def test_what_is_remembered_of_all_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may have as many addresses as it likes."""
+    monkeypatch.setattr(module, "ALL_DECISIONS_MAX", 100)
+    authorizer = authorizer_of()
+    for holder in range(25):
+        for number in range(10):
+            decisions = authorizer.decisions(ALICE, f"2001:db8:0:0:0:0:0:{holder:x}")
+            decisions.may(READ, TOPIC, str(number))
+    kept = vars(authorizer)["_decisions"].values()
+    assert 0 < sum(len(each._known) for each in kept) <= 100
+
+
+def test_a_pattern_may_have_many_entries() -> None:
+    """Each change of them once took the square of their number, here minutes."""
+    authorizer, topic = authorizer_of(), Pattern(TOPIC, "t")
+    users = {Entry(f"User:{number}", ALLOW, READ) for number in range(20_000)}
+    began_s = process_time()
+    authorizer.put(topic, users)
+    authorizer.put(topic, users - {Entry("User:7", ALLOW, READ)} | {Entry("User:8", ALLOW, WRITE)})
+    assert process_time() - began_s < 5
+    assert not authorizer.decisions("User:7", HOST).may(READ, TOPIC, "t")
+    assert authorizer.decisions("User:8", HOST).may(READ, TOPIC, "t")
+    assert authorizer.decisions("User:8", HOST).may(WRITE, TOPIC, "t")
+
+
+def test_whether_some_resource_is_allowed_is_looked_up_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes as long as the client has ACLs, and every idempotent producer asks."""
+    authorizer, asked = authorizer_of(Binding(Pattern(TOPIC, "t"), Entry(ALICE, ALLOW, READ))), []
+    look = authorizer.index.allows_some
+
+    def counting(*question: Any, if_none: bool) -> bool:
+        asked.append(question)
+        return look(*question, if_none=if_none)
+
+    monkeypatch.setattr(authorizer.index, "allows_some", counting)
+    for operation in (WRITE, READ) * 3:
+        assert authorizer.decisions(ALICE, HOST).may_some(operation, TOPIC) == (operation == READ)
+    assert len(asked) == 2
+    authorizer.put(Pattern(TOPIC, "t"), [Entry(ALICE, ALLOW, WRITE)])
+    assert authorizer.decisions(ALICE, HOST).may_some(WRITE, TOPIC)
 
 
 @pytest.mark.parametrize(
