@@ -98,12 +98,18 @@ async def test_each_round_trip_takes_longer_by_the_delay() -> None:
         begun_s = time.monotonic()
         await peer.ask(HeartbeatRequest(), 4)
         assert time.monotonic() - begun_s >= 0.2  # to connect, and to ask
-        begun_s = time.monotonic()
+
+
+@asynchronous
+async def test_what_waits_for_a_delay_goes_on_when_the_link_is_mended() -> None:
+    link = Link(GOOD)
+    async with peer_over(link, Server(answer_heartbeats)) as peer:
+        await peer.ask(HeartbeatRequest(), 4)
+        link.become(Condition(delay_s=3600))
         asking = asyncio.create_task(peer.ask(HeartbeatRequest(), 4))
         await asyncio.sleep(0)
         link.become(GOOD)
-        await asking
-        assert time.monotonic() - begun_s < 0.1
+        await asking  # it does not reach its timeout
 
 
 @pytest.mark.slow
@@ -124,7 +130,7 @@ async def test_large_questions_and_answers_take_their_time() -> None:
         await peer.ask(small, 2)
         await peer.ask(large, 2)
         # 3 times 0.2 s; the last piece of an answer is not waited for.
-        assert 0.5 <= time.monotonic() - begun_s < 2
+        assert time.monotonic() - begun_s >= 0.5
 
 
 @asynchronous
