@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from odradek.host_port import PORT_MAX
 from odradek.storage.errors import StorageError
 
 from .administration.internal_topics import internal_topic_settings
@@ -23,7 +24,6 @@ from .runtime import Runtime
 from .server import IS_NOT_LINUX, STORE_FILE, Broker, StartupError
 
 LOCK_FILE: Final = ".lock"
-PORT_MAX: Final = 65_535
 PASSWORD_BITS: Final = 256
 
 Load = Callable[[Mapping[str, str]], Config]

@@ -4,13 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from odradek.host_port import PORT_MAX
+
 from ..entrances import open_entrance
 from .controls import Controls
 from .fields import Field, Json, map_of, whole
 from .problems import Problem
 from .schemas import INTEGER, mapping, members
 
-PORT_MAX: Final = 65_535
 BROKERS_MAX: Final = 1000
 ENTRANCE = members(ports=mapping(INTEGER))
 PORTS = Field(

@@ -3,11 +3,12 @@
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
+from odradek.host_port import parse_host_port
+
 from .declaration import LONG, PASSWORD, STRING, ConfigError, Setting
 from .hosts import is_loopback
 
 UNIX = "unix:"
-PORT_MAX = 65_535
 
 
 class AdminAddress(NamedTuple):
@@ -44,14 +45,11 @@ def parse_admin_listener(text: str) -> AdminAddress | None:
     if text.startswith(UNIX):
         path = text.removeprefix(UNIX)
         return AdminAddress(path=path) if path else None
-    host, separator, port = text.rpartition(":")
-    is_bracketed = host.startswith("[") and host.endswith("]")
-    host = host[1:-1] if is_bracketed else host
-    if not (separator and host and port.isascii() and port.isdigit()) or len(port) > 5:
+    try:
+        host, port = parse_host_port(text, port_min=0)
+    except ValueError:
         return None
-    if (":" in host) != is_bracketed or "/" in host or "@" in host or int(port) > PORT_MAX:
-        return None
-    return AdminAddress(host=host, port=int(port))
+    return AdminAddress(host=host, port=port)
 
 
 def _listener(text: str) -> str | None:

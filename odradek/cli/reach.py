@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from odradek.host_port import parse_host_port
+
 from .errors import CommandError
 from .login import LoginRefused, can_try, log_in, receive
 
@@ -36,19 +38,14 @@ def parse_bootstrap_servers(text: str) -> list[Address]:
 
 
 def _parse_address(text: str) -> Address:
-    host, separator, port = text.rpartition(":")
     if "://" in text:
         raise CommandError(
             f"bootstrap server {text!r}: give HOST:PORT alone, and -X security.protocol=…"
         )
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise CommandError(f"bootstrap server {text!r}: an IPv6 address stands in brackets")
-    host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isascii() or not port.isdigit():
-        raise CommandError(f"bootstrap server {text!r} is not HOST:PORT")
-    if not 0 < int(port) < 65536:
-        raise CommandError(f"bootstrap server {text!r}: a port is between 1 and 65535")
-    return host, int(port)
+    try:
+        return parse_host_port(text)
+    except ValueError as error:
+        raise CommandError(f"bootstrap server {error}") from None
 
 
 def check_reachable(

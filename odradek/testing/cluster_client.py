@@ -7,8 +7,9 @@ in between. Versions are chosen for each broker, so old and new ones do.
 import time
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from odradek.host_port import parse_host_port
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -178,10 +179,4 @@ def until_it_passes(ask: Callable[[], T]) -> T:
 
 def addresses_of(servers: str) -> list[Address]:
     """The addresses in `HOST:PORT,…`.  Raises: ValueError."""
-    found: list[Any] = []
-    for each in servers.split(","):
-        host, _, port = each.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise ValueError(f"{each.strip()!r} is not HOST:PORT")
-        found.append((host.strip("[]"), int(port)))
-    return found
+    return [parse_host_port(each.strip()) for each in servers.split(",")]
