@@ -30,7 +30,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(CACHE)/pyc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs run fmt check unit coverage test soak bench demo docs site sim release clean tools jars spark
+.PHONY: help needs run fmt check unit coverage test soak bench demo docs site sim release clean tools jars \
+	clients spark
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -76,7 +77,7 @@ sim: $(VENV)/.dev ## brokers and groups in the simulator: make sim SEED=7, or a 
 	tests/sim/test_broker.py tests/sim/test_storage.py tests/sim/test_groups.py \
 	tests/sim/brokers/test_storms.py tests/broker/core/groups
 
-test: needs $(VENV)/.dev tools jars spark ## everything: unit tests, real clients, real servers
+test: needs $(VENV)/.dev tools jars clients spark ## everything: unit tests, real clients, real servers
 	ODRADEK_REQUIRE=all $(PYTEST) -q $(PARALLEL) -m "not soak" --part-times
 
 # Each part goes on where it was ended, unless RESTART=1; but storms and examples have new seeds each
@@ -89,13 +90,13 @@ SOAK_sim     := tests/sim/cluster tests/sim/brokers tests/sim/transactions
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark tests/docs
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py \
-	tests/wire/test_sasl.py tests/testing/test_languages.py
+	tests/wire/test_sasl.py
 SOAK_mutants := tests/mutants
 SOAK_examples := tests/test_examples.py
 SOAK_transcript := tests/cli/transcript
-SOAK_languages := tests/testing/test_example_suites.py tests/testing/test_languages.py
 SOAK_fixture := tests/testing/test_flaky_hunt.py
-SOAK_situations := tests/situations
+SOAK_situations := tests/situations tests/testing/test_example_suites.py \
+	tests/testing/test_languages.py
 SOAK_storms  := $(addprefix tests/,broker/replication/test_hostile_leaders.py cluster/test_kills.py \
 	$(addprefix wire/test_,kill.py kill_storage.py groups_kill.py compaction.py retention.py \
 	log_dirs.py rebalances.py directory_exchange.py))
@@ -180,6 +181,9 @@ tools: ## Java, Maven, kcat, ip, nft, Chromium and a C compiler, from the distri
 jars: $(VENV)/.dev tools ## Apache Kafka's jars, into .cache/jars, and what its JVMs start with
 	$(BIN)/python -m tests.kafka.jars
 	$(BIN)/python -m tests.kafka.classes
+
+clients: $(VENV)/.dev jars ## other clients than Python's for tests/situations: KafkaJS, franz-go
+	$(BIN)/python -m tests.situations.programs
 
 spark: $(SPARK_3_5)/.made $(SPARK_4_0)/.made ## one environment per tested Spark, and its connector
 	$(SPARK_4_0)/bin/python -m tests.spark.prepare

@@ -16,6 +16,7 @@ def fetched() -> dict[str, bool]:
         f"Spark {older.name}, 770 MB": older.made.exists(),
         f"Spark {newer.name}, 880 MB": newer.made.exists(),
         "KafkaJS for Node, 3 MB": (ROOT / ".cache" / "node" / ".complete").exists(),
+        "franz-go for Go, 25 MB": (ROOT / ".cache" / "go" / "situations").exists(),
         "Spark's connectors, 280 MB": all(spark.connector_jars() for spark in (newer, older)),
     }
 

@@ -35,6 +35,7 @@ ALLOWED_IN_FILES: Final = {
         "there is no node",
         "there is no npm",
         "KafkaJS cannot be fetched",
+        "franz-go cannot be fetched",
     ),
 }
 """The same for all tests of a file."""

@@ -34,6 +34,7 @@ STAMPS: Final = {
     ".venv-spark-3.5/.made",
     ".venv-spark-4.0/.made",
     ".cache/node/.complete",
+    ".cache/go/situations",
     *(f".cache/spark/connector-{version}/.complete" for version in ("3.5.7", "4.0.0")),
 }
 
@@ -47,7 +48,7 @@ def needs(checkout: Path) -> list[bool]:
         text=True,
         check=True,
     )
-    lines = done.stdout.splitlines()[-6:]
+    lines = done.stdout.splitlines()[-7:]
     assert all(" MB  " in line for line in lines), done.stdout
     return [line.endswith(" here") for line in lines]
 
@@ -65,10 +66,10 @@ def test_a_download_is_here_once_it_is_complete(tmp_path: Path) -> None:
     for name in HALF:
         keep(tmp_path / name)
     keep(tmp_path / ".cache/jars/3.9.2/.complete", "what an older pom asked for")
-    assert needs(tmp_path) == [False] * 6
+    assert needs(tmp_path) == [False] * 7
     for name in STAMPS:
         keep(tmp_path / name)
     for version, pom in jars.POMS.items():
         wanted = hashlib.sha256((ROOT / "tests/kafka" / pom).read_bytes()).hexdigest()
         keep(tmp_path / f".cache/jars/{version}/.complete", wanted)
-    assert needs(tmp_path) == [True] * 6
+    assert needs(tmp_path) == [True] * 7

@@ -2,11 +2,9 @@
 package example
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -26,31 +24,6 @@ func TestLostAnswerMakesNoDuplicate(t *testing.T) {
 	expect(t, requests(t, "Produce", t.Name()), 2)
 }
 
-func TestLostAnswerMakesADuplicateWithoutIdempotence(t *testing.T) {
-	topic := newTopic(t)
-	addFault(t, fields{"api": "Produce", "topic": topic, "times": 1, "drop_response": true})
-	client := newClient(t, kgo.DisableIdempotentWrite())
-	expect(t, produce(t, client, topic, "order"), nil)
-	expect(t, values(t, topic), []string{"order", "order"})
-}
-
-func TestPermanentErrorIsNotRetried(t *testing.T) {
-	topic := newTopic(t)
-	addFault(t, fields{"api": "Produce", "topic": topic, "error": "MESSAGE_TOO_LARGE"})
-	if err := produce(t, newClient(t), topic, "order"); !errors.Is(err, kerr.MessageTooLarge) {
-		t.Fatal(err)
-	}
-	expect(t, requests(t, "Produce", t.Name()), 1)
-}
-
-func TestUnknownTopicIsLookedUpAgain(t *testing.T) {
-	topic := newTopic(t)
-	addFault(t, fields{
-		"api": "Metadata", "topic": topic, "times": 2, "error": "UNKNOWN_TOPIC_OR_PARTITION"})
-	client := newClient(t)
-	expect(t, produce(t, client, topic, "order"), nil)
-}
-
 func TestThrottledProducerWaits(t *testing.T) {
 	topic := newTopic(t)
 	client := newClient(t)
@@ -62,22 +35,6 @@ func TestThrottledProducerWaits(t *testing.T) {
 	if took := time.Since(began); took < 200*time.Millisecond {
 		t.Fatalf("the third took only %v", took)
 	}
-}
-
-func TestConsumerSurvivesHalfAResponse(t *testing.T) {
-	topic := newTopic(t)
-	expect(t, produce(t, newClient(t), topic, "order"), nil)
-	addFault(t, fields{"api": "Fetch", "topic": topic, "times": 1, "half_response": true})
-	client := newClient(t, kgo.ConsumeTopics(topic))
-	expect(t, consume(t, client, 1), []string{"order"})
-}
-
-func TestConsumerFindsTheNewLeaderEpoch(t *testing.T) {
-	topic := newTopic(t)
-	expect(t, produce(t, newClient(t), topic, "order"), nil)
-	addFault(t, fields{"api": "Fetch", "topic": topic, "times": 1, "error": "FENCED_LEADER_EPOCH"})
-	client := newClient(t, kgo.ConsumeTopics(topic))
-	expect(t, consume(t, client, 1), []string{"order"})
 }
 
 func TestCommitFindsTheNewCoordinator(t *testing.T) {

@@ -20,41 +20,12 @@ test("a lost answer makes a duplicate", async (t) => {
   assert.deepEqual(await values(topic), ["order", "order"]);
 });
 
-test("a lost answer makes none with idempotence", async (t) => {
-  const topic = await newTopic("node-idempotent");
-  await addFault(t, { api: "Produce", topic, times: 1, drop_response: true });
-  await send(await newProducer(t, topic, { idempotent: true }), topic);
-  assert.deepEqual(await values(topic), ["order"]);
-});
-
 test("a producer without the right is told at once", async (t) => {
   const topic = await newTopic("node-right");
   await addFault(t, { api: "Produce", topic, error: "TOPIC_AUTHORIZATION_FAILED" });
   const producer = await newProducer(t, topic);
   await assert.rejects(send(producer, topic), { type: "TOPIC_AUTHORIZATION_FAILED" });
   assert.equal(await requests("Produce", topic), 1);
-});
-
-test("a broker that hangs up is asked again", async (t) => {
-  const topic = await newTopic("node-hang-up");
-  await addFault(t, { api: "Metadata", client_id: topic, times: 1, close: true });
-  await send(await newProducer(t, topic), topic);
-  assert.deepEqual(await values(topic), ["order"]);
-});
-
-test("a coordinator that loads is waited for", async (t) => {
-  const topic = await newTopic("node-loading");
-  await send(await newProducer(t, topic), topic);
-  const rule = { api: "JoinGroup", group: topic, times: 2, error: "COORDINATOR_LOAD_IN_PROGRESS" };
-  await addFault(t, rule);
-  assert.deepEqual(await consume(topic, topic, 1), ["order"]);
-});
-
-test("half a response is fetched again", async (t) => {
-  const topic = await newTopic("node-half");
-  await send(await newProducer(t, topic), topic);
-  await addFault(t, { api: "Fetch", topic, times: 1, half_response: true });
-  assert.deepEqual(await consume(topic, topic, 1), ["order"]);
 });
 
 test("a member joins again for a rebalance", async (t) => {
@@ -67,11 +38,4 @@ test("a member joins again for a rebalance", async (t) => {
     const deadline = Date.now() + 20_000;
     while ((await requests("JoinGroup", topic)) === before) assert.ok(Date.now() < deadline);
   });
-});
-
-test("a partition whose offset is gone starts again", async (t) => {
-  const topic = await newTopic("node-range");
-  await send(await newProducer(t, topic), topic);
-  await addFault(t, { api: "Fetch", topic, times: 1, error: "OFFSET_OUT_OF_RANGE" });
-  assert.deepEqual(await consume(topic, topic, 1), ["order"]);
 });

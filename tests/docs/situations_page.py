@@ -15,8 +15,8 @@ Clients' own tests use mocks of Kafka for situations such as these. Here each is
 (`make soak PART=situations`): Java 3.9.2, librdkafka 2.16 (by confluent-kafka), kafka-python 3.0,
 aiokafka 0.14, KafkaJS 2.2.4 and franz-go 1.18.1. They wait 3 s for an answer (kafka-python's
 consumer 7 s), and up to 20 s for success; back-offs are short. Their programs, which make the
-rules through the [admin API](admin-api.md), are in `tests/situations/clients`, that in Java
-in `tests/kafka/programs/3.9.2`; the table is `tests/situations/situations.json`.
+rules through the [admin API](admin-api.md), are in `tests/situations/clients`; the table is
+`tests/situations/situations.json`. `examples/` has suites in Go, Java and Node to begin with.
 
 *done* is success. The number of records is what a reader of committed records then finds in the
 topic; a fourth one is a duplicate.
@@ -43,6 +43,10 @@ NOTES: Final = """\
 - The names of errors are Kafka's where the client has Kafka's error code, otherwise the client's
   own. `CommitFailedError` and `CommitFailedException` say that the group has rebalanced;
   `PRODUCER_FENCED`, `_FENCED` and `ProducerFenced` say the same as `INVALID_PRODUCER_EPOCH`.
+- KafkaJS and aiokafka end transactions with versions in which a broker says
+  `INVALID_PRODUCER_EPOCH` instead of `PRODUCER_FENCED`, which they do not know.
+- aiokafka does not repeat its first question for metadata, and gives up a write at the first
+  timeout.
 - aiokafka asks for version 0 of ApiVersions, which no broker refuses so.
 - A forgotten member joins as a new one. The group then waits for the old one until its session
   ends: 6 s here.

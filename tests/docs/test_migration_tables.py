@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT
 
 CLIENTS: Final = "tests/testing/test_faults_with_clients.py::"
-SITUATIONS: Final = "tests/testing/test_situations.py::"
+CLOCK: Final = "tests/testing/test_clock.py::"
 ADMIN: Final = "tests/testing/test_admin.py::"
 CLUSTERS: Final = "tests/testing/test_faults_in_clusters.py::"
 TESTS: Final = {
@@ -22,11 +22,11 @@ TESTS: Final = {
     "`ControlKey` that returns an error, so that the connection closes": (
         CLIENTS + "test_errors_one_after_another"
     ),
-    "`Control(func…)`: any request": SITUATIONS + "test_every_request_of_a_client_is_late",
+    "`Control(func…)`: any request": CLIENTS + "test_every_request_of_a_client_is_late",
     "`KeepControl()`: the function stays": CLIENTS + "test_a_rule_acts_until_it_is_removed",
     "`DropControl()`": CLIENTS + "test_a_rule_acts_until_it_is_removed",
-    "`SleepControl(…)`": SITUATIONS + "test_a_record_expires_while_the_broker_is_silent",
-    "a function that counts requests": SITUATIONS + "test_requests_are_counted_and_forgotten",
+    "`SleepControl(…)`": CLIENTS + "test_a_record_expires_while_the_broker_is_silent",
+    "a function that counts requests": CLIENTS + "test_requests_are_counted_and_forgotten",
     "`CurrentNode()`": CLUSTERS + "test_rules_reach_all_brokers_or_the_one_they_name",
     "`CoordinatorFor(key)`": ADMIN + "test_a_group_goes_on_with_another_coordinator",
     "`MoveTopicPartition`, `ShufflePartitionLeaders`": ADMIN + "test_leaders_are_moved",
@@ -38,9 +38,7 @@ TESTS: Final = {
         CLIENTS + "test_a_slow_broker_is_asked_again_after_the_clients_timeout"
     ),
     "`rd_kafka_mock_clear_request_errors(api)`": CLIENTS + "test_a_rule_acts_until_it_is_removed",
-    "`rd_kafka_mock_broker_error_stack_cnt`": (
-        SITUATIONS + "test_requests_are_counted_and_forgotten"
-    ),
+    "`rd_kafka_mock_broker_error_stack_cnt`": (CLIENTS + "test_requests_are_counted_and_forgotten"),
     "`rd_kafka_mock_topic_set_error(topic, e)`": (
         CLIENTS + "test_a_topic_that_its_metadata_refuses"
     ),
@@ -52,9 +50,9 @@ TESTS: Final = {
         "tests/testing/test_network.py::test_clients_reach_nothing_and_slow_brokers_slowly"
     ),
     "`rd_kafka_mock_start_request_tracking`, `…_get_requests`": (
-        SITUATIONS + "test_requests_are_counted_and_forgotten"
+        CLIENTS + "test_requests_are_counted_and_forgotten"
     ),
-    "`rd_kafka_mock_clear_requests`": SITUATIONS + "test_requests_are_counted_and_forgotten",
+    "`rd_kafka_mock_clear_requests`": CLIENTS + "test_requests_are_counted_and_forgotten",
     "`rd_kafka_mock_partition_set_leader`": ADMIN + "test_leaders_are_moved",
     "`rd_kafka_mock_coordinator_set(type, key, broker)`": (
         ADMIN + "test_a_coordinator_of_transactions_is_moved"
@@ -65,7 +63,7 @@ TESTS: Final = {
     "`rd_kafka_mock_topic_create`": ADMIN + "test_topics_are_created_looked_at_and_deleted",
     "`rd_kafka_mock_set_apiversion`": CLIENTS + "test_a_broker_that_is_older_than_it_is",
     "`rd_kafka_mock_group_initial_rebalance_delay_ms`": (
-        SITUATIONS + "test_the_first_member_waits_for_others"
+        CLOCK + "test_the_first_member_waits_for_others"
     ),
 }
 

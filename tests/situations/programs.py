@@ -1,4 +1,8 @@
-"""The client programs of `clients/`: how each is made ready, and a running one."""
+"""The client programs of `clients/`: how each is made ready, and a running one.
+
+`python -m tests.situations.programs` makes all ready. The first time it takes a minute, most of it
+for the build of franz-go; what is fetched and built is kept in `.cache/`.
+"""
 
 import os
 import select
@@ -19,6 +23,8 @@ from tests.kafka.jars import CACHE, ROOT
 CLIENTS: Final = Path(__file__).parent / "clients"
 BUILD_TIMEOUT_S: Final = 600
 DEED_TIMEOUT_S: Final = 60
+Environment = Mapping[str, str]
+NOTHING: Final[Environment] = MappingProxyType({})
 
 
 class NotFetched(Exception):
@@ -29,7 +35,7 @@ class Prepared(NamedTuple):
     """How a client program is started; servers and the address of the admin API are appended."""
 
     command: Sequence[str]
-    environment: Mapping[str, str] = MappingProxyType({})
+    environment: Environment = NOTHING
 
 
 def python(module: str) -> Prepared:
@@ -37,12 +43,12 @@ def python(module: str) -> Prepared:
 
 
 def kafka_java() -> Prepared:
-    """Its source is beside those of other programs in Java: they are compiled together."""
-    return Prepared(java.command_line("3.9.2", "Situations"))
+    """The JVM compiles the one file as it starts."""
+    return Prepared(java.command_line("3.9.2", str(CLIENTS / "java" / "Situations.java")))
 
 
 def kafkajs() -> Prepared:
-    """KafkaJS as package-lock.json names it.  It is fetched once into `.cache/`.
+    """KafkaJS as package-lock.json names it.  It is fetched once.
 
     Raises: NotFetched.
     """
@@ -55,10 +61,8 @@ def kafkajs() -> Prepared:
         with tempfile.TemporaryDirectory(prefix=".node-", dir=target.parent) as name:
             fresh = Path(name) / "node"
             shutil.copytree(source, fresh)
-            try:
-                _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], fresh)
-            except AssertionError as error:
-                raise NotFetched("KafkaJS cannot be fetched") from error
+            npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            _fetch("KafkaJS", npm, fresh)
             (fresh / ".complete").write_bytes(lock)
             shutil.rmtree(target, ignore_errors=True)
             fresh.rename(target)
@@ -67,10 +71,19 @@ def kafkajs() -> Prepared:
 
 
 def franz_go() -> Prepared:
-    """What `go` has built already, it takes from `.cache/`."""
+    """franz-go as go.sum names it.  It is built once; then `go build` takes 0.3 s.
+
+    Raises: NotFetched.
+    """
+    source = CLIENTS / "go"
     program = CACHE / "go" / "situations"
-    own = {"GOMODCACHE": str(CACHE / "go" / "modules"), "GOCACHE": str(CACHE / "go" / "build")}
-    _run(["go", "build", "-modcacherw", "-o", str(program), "."], CLIENTS / "go", own)
+    own = {
+        "GOMODCACHE": str(CACHE / "go" / "modules"),
+        "GOCACHE": str(CACHE / "go" / "build"),
+        "GOFLAGS": "-modcacherw",  # so that it can be removed
+    }
+    _fetch("franz-go", ["go", "mod", "download"], source, own)
+    _run(["go", "build", "-o", str(program), "."], source, own)
     return Prepared([str(program)])
 
 
@@ -79,6 +92,10 @@ class Client(NamedTuple):
 
     needs: Sequence[str]
     prepare: Callable[[], Prepared]
+
+    def missing(self) -> str | None:
+        """The first command that it needs and that is not here."""
+        return next((each for each in self.needs if shutil.which(each) is None), None)
 
 
 ALL: Final = {
@@ -123,14 +140,38 @@ class Program:
         self._process.communicate()
 
 
-def _run(command: Sequence[str], folder: Path, more: dict[str, str] | None = None) -> None:
+def _fetch(what: str, command: Sequence[str], folder: Path, more: Environment = NOTHING) -> None:
+    """Run a command that downloads a library.  Raises: NotFetched."""
+    try:
+        _run(command, folder, more)
+    except AssertionError as error:
+        raise NotFetched(f"{what} cannot be fetched") from error
+
+
+def _run(command: Sequence[str], folder: Path, more: Environment = NOTHING) -> None:
     ended = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **(more or {})},
+        env={**os.environ, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=BUILD_TIMEOUT_S,
     )
     assert ended.returncode == 0, ended.stdout
+
+
+def main() -> None:
+    """Make ready what can be; print a line each."""
+    for name, client in ALL.items():
+        command = client.missing()
+        try:
+            if command is None:
+                client.prepare()
+            print(f"{name}: {'ready' if command is None else f'there is no {command}'}")
+        except NotFetched as error:
+            print(f"{name}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from odradek.protocol.messages.k00_produce import ProduceResponse
@@ -118,6 +119,46 @@ def test_live_members_expire_too_and_join_again(broker: Broker, clock: Clock) ->
         clock.advance("46s")
         until(lambda: member.polled() is not None and member.lost == [{0, 1}])
         until(lambda: member.polled() == {0, 1})
+
+
+def test_an_aiokafka_member_joins_again_when_its_session_expires(
+    broker: Broker, clock: Clock
+) -> None:
+    broker.topics.create("of-aiokafka")
+
+    def joins() -> int:
+        return len(broker.journal.requests(api="JoinGroup", client_id="joins again"))
+
+    async def main() -> None:
+        async with AIOKafkaConsumer(
+            "of-aiokafka",
+            client_id="joins again",
+            group_id="that aiokafka joins",
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=100,
+            **broker.client_config("aiokafka"),
+        ):
+            await broker.aio.wait_for_group("that aiokafka joins", members=1, assigned=1)
+            joined = joins()
+            await broker.aio.clock.advance("7s")
+            await asyncio.to_thread(until, lambda: joins() > joined)
+            await broker.aio.wait_for_group("that aiokafka joins", members=1, assigned=1)
+
+    asyncio.run(main())
+
+
+def test_the_first_member_waits_for_others() -> None:
+    delayed = {"group.initial.rebalance.delay.ms": 60_000}
+    with Broker(in_process=True, settings=delayed) as broker:
+        broker.topics.create("waiting", partitions=2)
+        with closing(Member(broker, "g", "waiting")) as member:
+            # The first request only gets a member id.
+            until(
+                lambda: not member.polled() and len(broker.journal.requests(api="JoinGroup")) == 2
+            )
+            assert broker.groups["g"].state == "PreparingRebalance"
+            broker.clock.advance("61s")
+            until(lambda: member.polled() == {0, 1})
 
 
 def test_a_transaction_times_out(broker: Broker, clock: Clock) -> None:

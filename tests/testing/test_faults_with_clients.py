@@ -12,6 +12,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
@@ -222,6 +223,41 @@ def test_a_broker_that_is_older_than_it_is(broker: Broker) -> None:
     broker.faults.add(api="ApiVersions", answer={"api_keys": older})
     assert produced(broker, 1) == [None]
     assert {each.version for each in broker.journal.requests(api="Produce")} == {7}
+
+
+def test_a_record_expires_while_the_broker_is_silent(broker: Broker) -> None:
+    broker.faults.add(api="Produce", topic="t", delay="5s")
+    config = {"message.timeout.ms": 300, "enable.idempotence": False}
+    [error] = produced(broker, 1, **config)
+    assert error is not None and error.code() == KafkaError._MSG_TIMED_OUT
+
+
+def test_every_request_of_a_client_is_late(broker: Broker) -> None:
+    fault = broker.faults.add(client_id="slow", delay="30ms")
+    assert produced(broker, 1, **{"client.id": "quick"}) == [None]
+    assert fault.hits == 0
+    assert produced(broker, 1, **{"client.id": "slow"}) == [None]
+    requests = {each.api: each for each in broker.journal.requests(client_id="slow")}
+    assert {"ApiVersions", "Metadata", "Produce"} <= requests.keys()
+    assert all(each.faults == [fault.id] for each in requests.values())
+
+
+def test_requests_are_counted_and_forgotten(broker: Broker) -> None:
+    fault = broker.faults.add(api="Produce", times=2, error="NOT_LEADER_OR_FOLLOWER")
+    assert produced(broker, 1) == [None]
+    assert fault.hits == 2
+    assert asked(broker, "Produce") == ["NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_OR_FOLLOWER", None]
+    broker.journal.clear()
+    assert asked(broker, "Produce") == []
+
+
+def test_a_quota_of_the_controller_is_told(broker: Broker) -> None:
+    broker.faults.add(api="CreateTopics", topic="new", times=1, error="THROTTLING_QUOTA_EXCEEDED")
+    admin = AdminClient(broker.client_config("confluent"))
+    with pytest.raises(KafkaException) as refused:
+        admin.create_topics([NewTopic("new", 1)])["new"].result(TIMEOUT_S)
+    assert refused.value.args[0].code() == KafkaError.THROTTLING_QUOTA_EXCEEDED
+    assert "new" not in broker.topics
 
 
 # Consumers.

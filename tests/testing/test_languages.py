@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from odradek.testing import Broker
-from tests.kafka.jars import classpath
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
 
@@ -59,20 +58,6 @@ def in_lines(lines: list[str]) -> list[tuple[int, Any]]:
 def test_java(three: Broker) -> None:
     quick = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8")
     check(in_lines(run("java", *quick, "AdminApi.java", three.admin_url)), three)
-
-
-@pytest.mark.java
-def test_java_s_producer_finds_a_new_leader() -> None:
-    """One of the situations of `examples/`, without its downloads."""
-    with Broker(in_process=True) as broker:
-        broker.topics.create("orders")
-        quick = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC")
-        program = ("-cp", classpath("3.9.2"), "NewLeader.java")
-        shown = run("java", *quick, *program, broker.admin_url, broker.bootstrap_servers)
-        (fault,) = json.loads(shown[-1])["faults"]
-        assert fault["hits"] == 2
-        assert [record.value for record in broker.records("orders")] == [b"one"]
-        assert len(broker.journal.requests(api="Produce")) == 3
 
 
 def test_node(three: Broker) -> None:

@@ -1,7 +1,6 @@
 package example;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.time.Duration;
@@ -9,13 +8,11 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.ProducerFencedException;
-import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.BeforeEach;
@@ -43,32 +40,10 @@ class OrdersTest {
     }
 
     @Test
-    void aLostAnswerMakesNoDuplicate() throws Exception {
-        odradek.addFault(Map.of("api", "Produce", "topic", "orders", "times", 1, "drop_response", true));
-        send(Map.of());
-        assertEquals(List.of("order"), odradek.values("orders"));
-    }
-
-    @Test
     void aLateAnswerIsSentAgain() throws Exception {
         odradek.addFault(Map.of("api", "Produce", "topic", "orders", "times", 1, "delay", "3s"));
         send(Map.of("request.timeout.ms", 500, "enable.idempotence", false));
         assertEquals(List.of("order", "order"), odradek.values("orders"));
-    }
-
-    @Test
-    void aProducerWithoutTheRightIsToldAtOnce() throws Exception {
-        odradek.addFault(Map.of("api", "Produce", "topic", "orders", "error", "TOPIC_AUTHORIZATION_FAILED"));
-        var failure = assertThrows(ExecutionException.class, () -> send(Map.of()));
-        assertInstanceOf(TopicAuthorizationException.class, failure.getCause());
-        assertEquals(1, odradek.requests("Produce"));
-    }
-
-    @Test
-    void aTransactionThatIsStillBeingCompletedIsWaitedFor() throws Exception {
-        odradek.addFault(Map.of("api", "AddPartitionsToTxn", "times", 2, "error", "CONCURRENT_TRANSACTIONS"));
-        transact();
-        assertEquals(List.of("order"), odradek.values("orders"));
     }
 
     @Test
@@ -85,26 +60,6 @@ class OrdersTest {
             odradek.addFault(
                 Map.of("api", "OffsetCommit", "group", "billing", "times", 1, "error", "ILLEGAL_GENERATION"));
             assertThrows(CommitFailedException.class, consumer::commitSync);
-        }
-    }
-
-    @Test
-    void aMovedCoordinatorIsFound() throws Exception {
-        send(Map.of());
-        odradek.addFault(Map.of("api", "OffsetCommit", "group", "billing", "times", 1, "error", "NOT_COORDINATOR"));
-        try (var consumer = consumer()) {
-            assertEquals(List.of("order"), read(consumer, 1));
-            consumer.commitSync();
-        }
-        assertEquals(2, odradek.requests("OffsetCommit"));
-    }
-
-    @Test
-    void halfAResponseIsFetchedAgain() throws Exception {
-        send(Map.of());
-        odradek.addFault(Map.of("api", "Fetch", "topic", "orders", "times", 1, "half_response", true));
-        try (var consumer = consumer()) {
-            assertEquals(List.of("order"), read(consumer, 1));
         }
     }
 
