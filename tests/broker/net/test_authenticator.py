@@ -31,7 +31,7 @@ from tests.support.messages import batch_of
 
 from ..requests import metadata
 from ..running import HOST, RunningBroker, on_broker, running
-from .test_tls_listener import trusting
+from .tls import trusting
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -4,62 +4,24 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from odradek.broker.net.connection import Connection
-from odradek.broker.net.turns import Turns
 from odradek.broker.server import StartupError
 from odradek.ready_line import ready_line
 from tests.support.awaiting import until
-from tests.support.certificates import Certificates, Issued
+from tests.support.certificates import Certificates
 from tests.support.client import Client
 from tests.support.frames import SIZE, framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, records_in
 
 from ..requests import metadata
-from ..running import HOST, RunningBroker, running
+from ..running import HOST, RunningBroker
+from .tls import VERSIONS, only, run, settings_of, trusting
 
 Quiet = pytest.LogCaptureFixture
-
-
-def settings_of(certificates: Certificates, **more: str) -> dict[str, str]:
-    given = {
-        "listeners": f"SSL://{HOST}:0,PLAINTEXT://{HOST}:0",
-        "ssl.keystore.location": str(certificates.broker.store),
-        "ssl.truststore.location": certificates.trust,
-    }
-    return given | {name.replace("_", "."): value for name, value in more.items()}
-
-
-def trusting(certificates: Certificates, client: Issued | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=certificates.trust)
-    if client is not None:
-        context.load_cert_chain(client.certificate, client.key)
-    return context
-
-
-def run(directory: Path, settings: dict[str, str], test: Any, *, portable: bool = False) -> None:
-    """Run `test(broker)`; asyncio must have had nothing to complain about."""
-    complaints: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: complaints.append(context))
-        async with running(directory, settings, portable=portable) as broker:
-            await test(broker)
-
-    asyncio.run(main())
-    assert complaints == []
-
-
-def only(broker: RunningBroker) -> Connection:
-    (connection,) = broker.connections._open
-    return connection
 
 
 @pytest.mark.slow
@@ -83,7 +45,7 @@ def test_records_pass_and_their_client_is_anonymous(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_does_not_read_is_waited_for(
     version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates
 ) -> None:
@@ -342,247 +304,12 @@ def test_a_broker_stops_with_handshakes_and_connections_open(
     run(tmp_path, settings_of(certificates), test)
 
 
-class ByHand:
-    """A client whose TLS a test moves on byte by byte, over a socket of its own."""
-
-    def __init__(self, broker: RunningBroker, context: ssl.SSLContext) -> None:
-        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=HOST)
-        self.broker = broker
-        self.sent_bytes = 0
-
-    async def open(self) -> None:
-        self.reader, self.writer = await asyncio.open_connection(HOST, self.broker.port)
-
-    async def send(self, piece_bytes: int = 1 << 20, end: int | None = None) -> bool:
-        """Send what TLS has to send, in pieces; False after `end` bytes of the whole connection."""
-        data = self.outgoing.read()
-        for start in range(0, len(data), piece_bytes):
-            piece = data[start : start + piece_bytes]
-            if end is not None and self.sent_bytes + len(piece) > end:
-                self.writer.write(piece[: end - self.sent_bytes])
-                return False
-            self.writer.write(piece)
-            self.sent_bytes += len(piece)
-            await self.writer.drain()
-            if piece_bytes < len(data):
-                await asyncio.sleep(0)
-        return True
-
-    async def shake_hands(self, piece_bytes: int = 1 << 20, end: int | None = None) -> bool:
-        while True:
-            try:
-                self.tls.do_handshake()
-                return await self.send(piece_bytes, end)
-            except ssl.SSLWantReadError:
-                if not await self.send(piece_bytes, end):
-                    return False
-                self.incoming.write(await self.reader.read(1 << 16) or b"")
-
-    async def receive(self, size_bytes: int) -> bytes:
-        found = b""
-        while len(found) < size_bytes:
-            try:
-                found += self.tls.read(size_bytes - len(found))
-            except ssl.SSLWantReadError:
-                data = await self.reader.read(1 << 16)
-                assert data, "the broker has hung up"
-                self.incoming.write(data)
-        return found
-
-    async def ask(self, piece_bytes: int = 1 << 20) -> bytes:
-        self.tls.write(framed(request_bytes(metadata(), 12, client_id="test")))
-        await self.send(piece_bytes)
-        (size_bytes,) = SIZE.unpack(await self.receive(SIZE.size))
-        return await self.receive(size_bytes)
-
-
-def handshake_of(certificates: Certificates, version: ssl.TLSVersion) -> ssl.SSLContext:
-    context = trusting(certificates, certificates.alice)
-    context.minimum_version = context.maximum_version = version
-    return context
-
-
-VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_records_may_come_byte_by_byte(
-    version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates
-) -> None:
-    async def test(broker: RunningBroker) -> None:
-        client = ByHand(broker, handshake_of(certificates, version))
-        await client.open()
-        await client.shake_hands(piece_bytes=1)
-        for piece_bytes in (1, 7, 1 << 20):
-            assert len(await client.ask(piece_bytes)) > 20
-        client.writer.close()
-
-    run(tmp_path, settings_of(certificates, ssl_client_auth="required"), test)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_clients_may_vanish_anywhere_in_the_handshake(
-    version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates, caplog: Quiet
-) -> None:
-    async def test(broker: RunningBroker) -> None:
-        whole = ByHand(broker, handshake_of(certificates, version))
-        await whole.open()
-        await whole.shake_hands()
-        ends = range(0, whole.sent_bytes, 61)
-        for end in ends:
-            client = ByHand(broker, handshake_of(certificates, version))
-            await client.open()
-            assert not await client.shake_hands(end=end)
-            if end % 2:
-                client.writer.transport.abort()
-            client.writer.close()
-        await until(lambda: len(broker.connections) == 1, "only the whole one is left")
-        assert len(await whole.ask()) > 20
-        whole.writer.close()
-
-    run(tmp_path, settings_of(certificates, ssl_client_auth="required"), test)
-    assert not [line for line in caplog.messages if "failed" in line], "they have just gone"
-
-
-def test_a_client_that_says_goodbye_is_answered_first(
-    tmp_path: Path, certificates: Certificates
-) -> None:
-    async def test(broker: RunningBroker) -> None:
-        client = ByHand(broker, trusting(certificates))
-        await client.open()
-        await client.shake_hands()
-        client.tls.write(framed(request_bytes(metadata(), 12, client_id="test")))
-        with pytest.raises(ssl.SSLWantReadError):
-            client.tls.unwrap()
-        await client.send()
-        async with asyncio.timeout(5):
-            client.incoming.write(await client.reader.read())  # to the end
-        client.writer.close()
-        assert client.incoming.pending > 100, "the answer"
-
-    run(tmp_path, settings_of(certificates), test)
-
-
-@pytest.mark.slow
-def test_goodbye_is_the_last_that_is_heard(tmp_path: Path, certificates: Certificates) -> None:
-    """Requests that came before it, and wait for those before them, are answered."""
-
-    async def test(broker: RunningBroker) -> None:
-        plain = await Client.connect(broker.listeners[1].port)
-        async with plain:
-            await plain.create_topic("t")
-            await plain.append("t", batch_of(*[b"x" * 1000] * 900))
-        client = ByHand(broker, trusting(certificates))
-        await client.open()
-        await client.shake_hands()
-        for _ in range(20):
-            client.tls.write(framed(request_bytes(fetch_request("t", 0), 12, client_id="test")))
-        with pytest.raises(ssl.SSLWantReadError):
-            client.tls.unwrap()
-        await client.send()
-        async with asyncio.timeout(20):
-            assert len(await client.reader.read()) > 20 * 900_000
-        client.writer.close()
-
-    run(tmp_path, settings_of(certificates), test)
-
-
 def test_a_client_learns_why_it_is_refused(tmp_path: Path, certificates: Certificates) -> None:
     async def test(broker: RunningBroker) -> None:
         with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
             await (await broker.client(ssl=trusting(certificates))).ask(metadata(), 12)
 
     run(tmp_path, settings_of(certificates, ssl_client_auth="required"), test)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_broken_records_end_their_connection(
-    version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates, caplog: Quiet
-) -> None:
-    async def test(broker: RunningBroker) -> None:
-        client = ByHand(broker, handshake_of(certificates, version))
-        await client.open()
-        await client.shake_hands()
-        await client.ask()
-        client.writer.write(b"\x17\x03\x03\0\x40" + bytes(0x40))
-        await client.reader.read()
-        client.writer.close()
-        await until(lambda: len(broker.connections) == 0)
-
-    run(tmp_path, settings_of(certificates), test)
-    (line,) = [line for line in caplog.messages if line.startswith("connection closed")]
-    assert "reason=TLS: decryption failed or bad record mac" in line
-
-
-def test_an_old_client_cannot_renegotiate(
-    tmp_path: Path, certificates: Certificates, caplog: Quiet
-) -> None:
-    """R on a line of its own makes `openssl s_client` ask for it."""
-
-    async def test(broker: RunningBroker) -> None:
-        client = await asyncio.create_subprocess_exec(
-            *("openssl", "s_client", "-tls1_2", "-connect", f"{HOST}:{broker.port}"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        assert client.stdin is not None and client.stdout is not None
-        while b"Extended master secret" not in (line := await client.stdout.readline()):
-            assert line, "it ended"
-        client.stdin.write(b"R\n")
-        told, _ = await client.communicate()
-        assert b"no renegotiation" in told
-
-    run(tmp_path, settings_of(certificates), test)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_connection_keeps_little_memory(
-    version: ssl.TLSVersion, tmp_path: Path, certificates: Certificates
-) -> None:
-    """Of Python: what OpenSSL takes beside it is not seen here."""
-
-    async def test(broker: RunningBroker) -> None:
-        clients = []
-        for number in range(60):
-            if number == 10:
-                tracemalloc.start()
-            client = ByHand(broker, handshake_of(certificates, version))
-            await client.open()
-            await client.shake_hands()
-            await client.ask()
-            clients.append(client)
-        filters = [tracemalloc.Filter(True, "*/broker/*")]
-        taken = tracemalloc.take_snapshot().filter_traces(filters)
-        tracemalloc.stop()
-        size_bytes = sum(stat.size for stat in taken.statistics("filename"))
-        for client in clients:
-            client.writer.close()
-        assert size_bytes / 50 < 20_000
-
-    run(tmp_path, settings_of(certificates), test)
-
-
-def test_handshakes_take_turns() -> None:
-    seen: list[int] = []
-
-    async def main() -> None:
-        turns = Turns()
-        for number in range(3):
-            turns.add(lambda number=number: seen.append(number))  # type: ignore[misc]
-        for count in range(4):
-            assert len(seen) == count
-            await asyncio.sleep(0)
-            if count == 1:
-                turns.add(lambda: seen.append(3))
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
-    assert seen == [0, 1, 2, 3]
 
 
 def test_an_idle_client_is_closed(tmp_path: Path, certificates: Certificates) -> None:
