@@ -146,16 +146,19 @@ def decode_name(node: str) -> str | None:
 def changed(config: Mapping[str, str], entity: Entity, changes: Iterable[Change]) -> dict[str, str]:
     """An entity's config after some changes; entries that are not quotas stay.
 
+    To remove one of those is no error and has no effect, as a user's passwords are among them: to
+    change quotas needs a smaller right than to change passwords.
+
     Raises: Refused (INVALID_REQUEST).
     """
     kinds = IP_QUOTAS if IP in entity else USER_QUOTAS
     result = dict(config)
     for key, value in changes:
-        if value is None:
-            result.pop(key, None)
-        elif key in kinds:
+        if key in kinds and value is not None:
             result[key] = _encode_value(key, value, kinds[key])
-        else:
+        elif key in kinds:
+            result.pop(key, None)
+        elif value is not None:
             raise _invalid(f"{key!r} is no quota of {' and '.join(entity)}")
     return result
 

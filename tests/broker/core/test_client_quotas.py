@@ -120,9 +120,10 @@ def test_values_that_are_none(entity: Entity, key: str, value: float) -> None:
 
 
 def test_removing() -> None:
-    old = {"producer_byte_rate": "1", "consumer_byte_rate": "2"}
-    removed = [Change("producer_byte_rate", None), Change("no.such", None)]
-    assert changed(old, USER, removed) == {"consumer_byte_rate": "2"}
+    old = {"producer_byte_rate": "1", "consumer_byte_rate": "2", "SCRAM-SHA-256": "kept"}
+    names = ("producer_byte_rate", "no.such", "SCRAM-SHA-256")
+    removed = [Change(name, None) for name in names]
+    assert changed(old, USER, removed) == {"consumer_byte_rate": "2", "SCRAM-SHA-256": "kept"}
     assert old["producer_byte_rate"] == "1"
 
 
