@@ -21,7 +21,7 @@ from .scratch import Scratch
 from .security import Security
 
 __tracebackhide__ = hides
-START_TIMEOUT_S: Final = 15.0
+START_TIMEOUT_S: Final = 60.0
 GRANTS_TIMEOUT_S: Final = 10.0
 ISR_TIMEOUT_S: Final = 60.0
 
