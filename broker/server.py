@@ -543,8 +543,14 @@ class Broker:
         self._name_old_transactions(node)
 
     async def _hand_over(self) -> None:
-        if not (self._has_failed() or self._has_crashed or self._has_retired):
-            await self._member.hand_over()
+        if self._has_failed() or self._has_crashed or self._has_retired:
+            return
+        network, controller_id = self._runtime.network, self.node.metadata.controller_id
+        if network is not None and network.is_cut(self.broker_id, controller_id):
+            # Its tries would last for 3 * controller.socket.timeout.ms, and be in vain.
+            logger.warning("no controlled shutdown: a test has cut the link to the controller")
+            return
+        await self._member.hand_over()
 
     def _name_unknown(self, node: Node) -> None:
         for log in node.replicas.log_dirs.all_logs():

@@ -1,9 +1,13 @@
 """Racks: in which one a broker is, as others and clients see it."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .asking import wait_for_all
+from ..coordination.interface import CoordinationError
+from ..network.conditions import STORE
+from ..server import Broker
+from .asking import RETRY_S, TIMEOUT_S, wait_for_all
 from .brokers import broker_id_in, state_of
 from .controls import Controls
 from .fields import TEXT, Field, Json, nullable
@@ -36,8 +40,10 @@ async def _set(controls: Controls, broker_id: int, rack: str | None) -> None:
         raise Problem(409, f"broker {broker_id} is not running")
     if broker.is_paused:
         raise Problem(409, f"broker {broker_id} is paused")
+    if controls.is_cut(broker_id, STORE):
+        raise Problem(409, f"broker {broker_id} is cut off from the store: heal the network first")
     controls.racks_before.setdefault(broker_id, broker.config.broker_rack)
-    await broker.move_to_rack(rack)
+    await _register(broker, rack)
     if controls.cluster is not None:
         controls.cluster.note_rack(broker_id, rack)
     await wait_for_all(
@@ -48,3 +54,18 @@ async def _set(controls: Controls, broker_id: int, rack: str | None) -> None:
         ),
         f"the new rack of broker {broker_id}",
     )
+
+
+async def _register(broker: Broker, rack: str | None) -> None:
+    """Write it into the store, once the broker has a session there.  Raises: Problem."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                try:
+                    return await broker.move_to_rack(rack)
+                except CoordinationError:
+                    await asyncio.sleep(RETRY_S)
+    except TimeoutError:
+        raise Problem(
+            504, f"broker {broker.broker_id} could not register within {TIMEOUT_S:g} s"
+        ) from None

@@ -83,8 +83,7 @@ class Lifecycle:
             self._start_one(broker_id, in_sync=in_sync)
             return
         if self.running:
-            for down in sorted(self._down):
-                self._start_one(down, in_sync=in_sync)
+            self._start_down(in_sync=in_sync)
             return
         if self._scratch is None:
             self._scratch = Scratch()
@@ -366,9 +365,19 @@ class Lifecycle:
         self._tell_network()
         self._open_entrance()
         if in_sync:
-            isr.wait_until_in_sync(
-                self._live_addresses(), self._access, broker_id, timeout_s=ISR_TIMEOUT_S
-            )
+            self._wait_until_in_sync(broker_id)
+
+    def _start_down(self, *, in_sync: bool) -> None:
+        """Start all that are down: one may be in sync only once another one leads."""
+        down = sorted(self._down)
+        for broker_id in down:
+            self._start_one(broker_id, in_sync=False)
+        for broker_id in down if in_sync else ():
+            self._wait_until_in_sync(broker_id)
+
+    def _wait_until_in_sync(self, broker_id: int) -> None:
+        addresses = self._live_addresses()
+        isr.wait_until_in_sync(addresses, self._access, broker_id, timeout_s=ISR_TIMEOUT_S)
 
     def _tell_network(self) -> None:
         """With a process for each broker, one that was away has not heard of all."""

@@ -200,6 +200,20 @@ def test_a_snapshot_is_of_a_good_network(three: Broker) -> None:
     three._leave()
 
 
+def test_brokers_that_are_cut_off_stop_at_once_and_all_start_again(inside: Broker) -> None:
+    inside.topics.create("kept", replication_factor=3)
+    inside.network.split({0}, {1}, {2}, store=True)
+    with pytest.raises(AdminError, match="broker 1 is cut off from the store: heal the network"):
+        inside.set_rack(1, "a")
+    begun_s = time.monotonic()
+    for broker_id in inside.broker_ids:
+        inside.stop(broker_id)
+    assert time.monotonic() - begun_s < 20  # nobody waited for a controller
+    inside.network.heal()
+    inside.start()  # the last one to stop must lead before others are in sync
+    assert isr(inside, "kept") == [0, 1, 2]
+
+
 def test_what_makes_no_sense_is_refused(inside: Broker) -> None:
     network = inside.network
     calls: list[tuple[Callable[[], None], str]] = [
