@@ -9,14 +9,16 @@ from ..settings.declaration import ConfigError
 from ..settings.groups import ASSIGNORS, GROUP_CONFIGS
 
 if TYPE_CHECKING:
-    from ..config import Config
+    from ..settings.built import BrokerSettings
 
 logger = logging.getLogger(__name__)
 
 _MINUTE_MS: Final = 60_000
 
 
-def group_settings(config: "Config", overrides: Mapping[str, str] | None = None) -> GroupSettings:
+def group_settings(
+    config: "BrokerSettings", overrides: Mapping[str, str] | None = None
+) -> GroupSettings:
     """The settings of the group machines; `overrides`: the group's own settings."""
     own = {name: GROUP_CONFIGS[name].parse(text) for name, text in (overrides or {}).items()}
     return GroupSettings(
@@ -46,7 +48,7 @@ def group_settings(config: "Config", overrides: Mapping[str, str] | None = None)
     )
 
 
-def _bounds(config: "Config") -> dict[str, tuple[int, int]]:
+def _bounds(config: "BrokerSettings") -> dict[str, tuple[int, int]]:
     """The smallest and the largest value of each setting that a group may have."""
     return {
         "consumer.heartbeat.interval.ms": (
@@ -60,7 +62,7 @@ def _bounds(config: "Config") -> dict[str, tuple[int, int]]:
     }
 
 
-def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[str, str]:
+def usable_group_configs(configs: Mapping[str, str], config: "BrokerSettings") -> dict[str, str]:
     """The usable part of a group's settings in the store, adjusted to this broker's bounds.
 
     The bounds may have been different when it was stored.  Source: GroupConfig.evaluate.
@@ -77,7 +79,7 @@ def usable_group_configs(configs: Mapping[str, str], config: "Config") -> dict[s
     return usable
 
 
-def check_group_configs(configs: Mapping[str, str], config: "Config") -> None:
+def check_group_configs(configs: Mapping[str, str], config: "BrokerSettings") -> None:
     """Check the settings that a group has for itself.
 
     Raises: ConfigError.  Source: GroupConfig.validate of Kafka 4.3.1.

@@ -4,11 +4,13 @@ Settings whose effect is not built yet are in `later.py` or `security.py`, and a
 it is. Those that can have no effect in Odradek are in `never.py`.
 """
 
+from typing import Any, Final
+
 from .admin import AdminSettings
 from .authorization import AuthorizationSettings
 from .connections import AnswerSettings, ListenerSettings
 from .controller import ControllerSettings
-from .declaration import BOOLEAN, INT, LONG, Setting
+from .declaration import BOOLEAN, INT, LONG, Setting, Value, declared_in
 from .groups import GroupSettings
 from .interbroker import InterBrokerSettings
 from .log import LogSettings, TopicDefaultSettings
@@ -124,5 +126,13 @@ class BrokerSettings(
 ):
     """All settings of a broker that have an effect."""
 
+    def __getitem__(self, name: str) -> Any:
+        """The value of a built setting by Kafka's name; prefer the attributes, which are typed."""
+        return self.__dict__[BUILT[name].attribute]
+
 
 GROUPS = BrokerSettings.__bases__
+BUILT: Final[dict[str, Setting[Value]]] = {
+    name: setting for group in GROUPS for name, setting in declared_in(group).items()
+}
+"""All of them, by their names in Kafka."""

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.broker.config import BUILT, environment_form
-from odradek.broker.settings import docs, known, topic_declaration
-from odradek.broker.settings.built import GROUPS, BrokerSettings
+from odradek.broker.settings import docs, known, sasl, topic_declaration
+from odradek.broker.settings.built import BUILT, GROUPS, BrokerSettings
 from odradek.broker.settings.declaration import Setting, Value, text_of
 from odradek.broker.settings.later import LATER
 from odradek.broker.settings.never import NEVER
 from odradek.broker.settings.sasl import SASL_SETTINGS
 from odradek.broker.settings.security import SECURITY
+from odradek.broker.settings.sources import environment_form
 from odradek.broker.settings.tls import TLS_SETTINGS
 from odradek.broker.settings.topic import TopicSettings
 from odradek.broker.settings.topic_config import TOPIC_SETTINGS
@@ -209,18 +209,24 @@ def test_what_works_is_the_same_for_a_topic_and_its_broker() -> None:
 
 def test_no_setting_is_taken_and_ignored() -> None:
     """Each is read under its attribute, be it by way of a topic's setting."""
-    rooms = [*(ROOT / "broker").rglob("*.py"), *(ROOT / "odradek" / "cli").glob("*.py")]
     declarations = ROOT / "broker" / "settings"
-    source = "".join(path.read_text() for path in rooms if declarations not in path.parents)
-    source += (declarations / "topic_config.py").read_text()
+    rooms = [path for path in (ROOT / "broker").rglob("*.py") if declarations not in path.parents]
+    broker = "".join(path.read_text() for path in [*rooms, declarations / "topic_config.py"])
+    commands = "".join(path.read_text() for path in (ROOT / "odradek" / "cli").glob("*.py"))
     by_topics = {name for setting in TOPIC_SETTINGS.values() for name, _ in setting.synonyms}
     unread = {
         setting.name
         for setting in BUILT.values()
-        if setting.name not in by_topics and f".{setting.attribute}" not in source
+        if setting.name not in by_topics and f".{setting.attribute}" not in broker + commands
     }
-    # Those of TLS and SASL can be a single listener's, and are read by their names.
-    unread -= {name for name in TLS_SETTINGS | SASL_SETTINGS if f'"{name}"' in source}
+    # Those of TLS and SASL can be a single listener's, and are read by their names or constants.
+    # Commands use the same names for properties of clients.
+    constants = {value: name for name, value in vars(sasl).items() if isinstance(value, str)}
+    unread -= {
+        name
+        for name in TLS_SETTINGS | SASL_SETTINGS
+        if f'"{name}"' in broker or (name in constants and constants[name] in broker)
+    }
     assert unread == {"ssl.keystore.type", "ssl.truststore.type"}, "a store's content tells it"
 
 
