@@ -11,10 +11,9 @@ session, flush everything, and finally write the marker of a clean shutdown.
 
 import asyncio
 import logging
-import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from copy import copy
 from typing import TYPE_CHECKING, Final
@@ -35,7 +34,9 @@ from .config import Config, ConfigError
 from .coordination.current import CurrentSession
 from .coordination.embedded import EmbeddedStore
 from .coordination.interface import CoordinationError, Session, Store
+from .listeners import CannotListen, Listeners
 from .local_broker import LocalBroker
+from .logins import check_own_logins, make_offers
 from .maintenance.loop_watch import watch_loop
 from .member.cluster_directory import brokers_in
 from .member.membership import (
@@ -50,12 +51,11 @@ from .member.metadata import MetadataCache
 from .metrics.metrics import Metrics
 from .net.connections import Connections
 from .net.endpoints import Endpoint
-from .net.listener import Listener, PlainListener, StreamListener
 from .network.conditions import CLIENTS, STORE
 from .node import Node
 from .partitions.closing import close_log_dirs
-from .partitions.old_transactions import with_old_transactions
 from .partitions.replicas import Replicas, read_overrides
+from .partitions.start_warnings import name_old_transactions, name_unknown
 from .partitions.startup import ProgressBar, Recovery, no_bar
 from .pause import Pause
 from .runtime import Runtime
@@ -65,7 +65,6 @@ from .tasks import TaskSupervisor
 if TYPE_CHECKING:
     from .coordination.zookeeper import ZooKeeperStore
     from .network.network import Link, Network
-    from .sasl.login import Offer
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +118,6 @@ class Broker:
         self._has_crashed = False
         self._is_broken = False
         self._has_retired = False
-        self._entrance: Listener | None = None
         self._portable = portable
         self._recovery_bar = recovery_bar
         self._scram_users = ScramUsers()
@@ -149,7 +147,7 @@ class Broker:
     async def _closing_on_error(self, half: Awaitable[None]) -> None:
         try:
             await half
-        except (ConfigError, StorageError, CoordinationError) as error:
+        except (CannotListen, ConfigError, StorageError, CoordinationError) as error:
             await self._stack.aclose()
             raise StartupError(str(error)) from error
         except BaseException:
@@ -244,18 +242,7 @@ class Broker:
 
         Raises: OSError.
         """
-        endpoint = self.config.listener_endpoints[0]._replace(host=host, port=port)
-        entrance = self._listener(self.connections, endpoint)
-        entrance.entrance = name
-        self._close_entrance()  # the other one may have the same port
-        await entrance.bind()
-        self._entrance = entrance
-        await entrance.accept()
-
-    def _close_entrance(self) -> None:
-        if self._entrance is not None:
-            self._entrance.close()
-            self._entrance = None
+        await self._listeners.open_entrance(name, host, port)
 
     async def failed(self) -> str:
         """Return once the broker can't continue, with the reason; the caller must stop it."""
@@ -318,7 +305,7 @@ class Broker:
             runtime.random.randbytes,
             is_own_store=self.config.zookeeper_connect is None,
         )
-        self._offers = await self._make_offers(session)
+        self._offers = await make_offers(self.config, self._scram_users, session, runtime)
         log_dirs.identify(self.broker_id, cluster_id)
         config_of = await self._log_configs(session)
         recovery = Recovery(
@@ -329,8 +316,8 @@ class Broker:
         node = await self._make_node(log_dirs, cluster_id, session)
         if node.acls is not None:
             await node.acls.load()
-        listeners = await self._bind(node)
-        await self._register(node, session, listeners)
+        await self._bind(node)
+        await self._register(node, session)
 
     async def _open_session(self, log_dirs: LogDirs) -> CurrentSession:
         runtime, config = self._runtime, self.config
@@ -431,7 +418,7 @@ class Broker:
                 replicas.deletions.add(plan, config.log_segment_delete_delay_ms)
         return node
 
-    async def _bind(self, node: Node) -> list[Listener]:
+    async def _bind(self, node: Node) -> None:
         connections = self.connections = Connections(self.config, self._runtime, node, self._offers)
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
@@ -445,73 +432,16 @@ class Broker:
         configs.after_broker_changed.append(lambda: certificates.renew(config, rereads=False))
         configs.on_own_written.append(lambda: certificates.renew(config, rereads=True))
         configs.broker_checks.append(certificates.check)
-        self._stack.callback(self._close_entrance)
         if self._runtime.network is not None:
             self._follow_network(self._runtime.network)
-        listeners: list[Listener] = []
-        for endpoint in (*self.config.listener_endpoints, *self.config.private_endpoints):
-            listener = self._listener(connections, endpoint)
-            try:
-                await listener.bind()
-            except OSError as error:
-                raise StartupError(f"cannot listen on {endpoint}: {_reason(error)}") from error
-            self._stack.callback(listener.close)
-            listeners.append(listener)
-        return listeners
+        self._listeners = Listeners(connections, config, certificates, portable=self._portable)
+        self._stack.callback(self._listeners.close)
+        await self._listeners.bind()
 
-    def _listener(self, connections: Connections, endpoint: Endpoint) -> Listener:
-        if endpoint.name in self._certificates:
-            from .net.tls_listener import TlsListener
-
-            return TlsListener(connections, endpoint, self.config, self._certificates)
-        kind = StreamListener if self._portable else PlainListener
-        return kind(connections, endpoint, self.config)
-
-    async def _make_offers(self, session: Session) -> "dict[str, Offer]":
-        """How clients log in, by the listeners on which they must.
-
-        Raises: ConfigError, MalformedZnode.
-        """
-        ends = (*self.config.listener_endpoints, *self.config.private_endpoints)
-        all_given = [(end.name, self.config.listener_sasl(end.name)) for end in ends]
-        secured = [(name, given) for name, given in all_given if given is not None]
-        if not secured:
-            return {}
-        from .member.scram_secret import scram_secret
-        from .sasl.offers import make_offer, offers_scram
-
-        needs_secret = any(offers_scram(given) for _, given in secured)
-        runtime = self._runtime
-        of_cluster = await scram_secret(session, runtime.random_bytes) if needs_secret else b""
-        offers = {}
-        for name, given in secured:
-            offers[name] = make_offer(given, self._scram_users, of_cluster, runtime)
-            keys = offers[name].keys
-            if keys is not None:
-                await keys.read_first(name)
-        return offers
-
-    async def _check_own_logins(self) -> None:
-        """Check that other brokers, which know the same users, let this one log in now, and will.
-
-        Raises: ConfigError.
-        """
-        for name, security in self._certificates.securities.items():
-            credentials = security.credentials
-            if credentials is not None:
-                from .sasl.broker_credentials import check_credentials
-
-                begin = self._offers[name].mechanisms[credentials.mechanism]
-                await check_credentials(credentials, begin, name)
-                if credentials.renew_forever is not None:
-                    self._tasks.spawn(credentials.renew_forever(), "renew the broker's token")
-
-    async def _register(
-        self, node: Node, session: CurrentSession, listeners: Sequence[Listener]
-    ) -> None:
+    async def _register(self, node: Node, session: CurrentSession) -> None:
         """Register the broker, and accept connections."""
         config, runtime = self.config, self._runtime
-        ports = {listener.name: listener.port for listener in listeners}
+        ports = {listener.name: listener.port for listener in self._listeners}
         self.listening = [end._replace(port=ports[end.name]) for end in config.listener_endpoints]
         registration = registration_of(
             config, ports, own_host=socket.gethostname(), wall_ms=runtime.clock.wall_ms()
@@ -524,11 +454,10 @@ class Broker:
         checkpoints = maintenance.write_checkpoints(node.replicas, config, runtime)
         self._tasks.spawn(checkpoints, "write checkpoints")
         await node.dynamic_configs.load_scram_users()
-        await self._check_own_logins()
+        await check_own_logins(self._certificates.securities, self._offers, self._tasks)
         await self._member.register(registration)
         await node.dynamic_configs.load_quotas()
-        for listener in listeners:
-            await listener.accept()
+        await self._listeners.accept()
 
     async def _begin(self) -> None:
         """Return once the controller has sent the roles of the replicas."""
@@ -539,8 +468,12 @@ class Broker:
         for name, loop in maintenance.loops(node.replicas, self.config, self._runtime).items():
             self._tasks.spawn(loop, name)
         if node.controller.is_active:
-            self._name_unknown(node)
-        self._name_old_transactions(node)
+            name_unknown(node.replicas)
+        name_old_transactions(
+            node.replicas,
+            open_ms_max=self.config.transaction_max_timeout_ms,
+            wall_ms=self._runtime.clock.wall_ms(),
+        )
 
     async def _hand_over(self) -> None:
         if self._has_failed() or self._has_crashed or self._has_retired:
@@ -552,36 +485,8 @@ class Broker:
             return
         await self._member.hand_over()
 
-    def _name_unknown(self, node: Node) -> None:
-        for log in node.replicas.log_dirs.all_logs():
-            if (log.topic, log.partition) not in node.replicas.partitions:
-                logger.warning(
-                    "partition directory not served directory=%s reason=the store does not know it",
-                    log.directory,
-                )
-
-    def _name_old_transactions(self, node: Node) -> None:
-        max_ms = self.config.transaction_max_timeout_ms
-        before_ms = self._runtime.clock.wall_ms() - max_ms
-        old = with_old_transactions(node.replicas.partitions.values(), before_ms)
-        if old:
-            logger.warning(
-                "transactions are open for more than ms=%d partitions=%d first=%s; `odradek "
-                "transactions find-hanging` lists those that no coordinator will end",
-                max_ms,
-                len(old),
-                min(old),
-            )
-
 
 def _distant(store: Store, link: "Link") -> Store:
     from .coordination.distant import DistantStore  # only tests need it
 
     return DistantStore(store, link)
-
-
-def _reason(error: OSError) -> str:
-    """The system's text for an error; asyncio's own text would repeat the address."""
-    if error.errno is None or isinstance(error, socket.gaierror):
-        return error.strerror or str(error)
-    return os.strerror(error.errno)

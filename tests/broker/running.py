@@ -87,10 +87,9 @@ class RunningBroker(Broker):
         self.session = session
         return self.node
 
-    async def _bind(self, node: Node) -> list[Listener]:
-        self.listeners = await super()._bind(node)
-        self.connections = self.listeners[0]._connections  # type: ignore[attr-defined]
-        return self.listeners
+    async def _bind(self, node: Node) -> None:
+        await super()._bind(node)
+        self.listeners = list(self._listeners)
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
