@@ -160,7 +160,7 @@ def _key_store(given: ListenerTls) -> _Store:
     if not chain:
         raise ConfigError(f"{store.shown} needs ssl.keystore.certificate.chain too")
     keys = (block for block in store.blocks if block.is_key)
-    return store._replace(blocks=[*keys, *blocks_of(chain)])
+    return store._replace(blocks=[*keys, *_checked_blocks(chain, chain_name)])
 
 
 def _store(given: ListenerTls, kind: _Kind) -> _Store | None:
@@ -187,7 +187,7 @@ def _store(given: ListenerTls, kind: _Kind) -> _Store | None:
         text = data.decode("latin-1")  # what is outside of the blocks may be anything
     else:
         return None
-    blocks = blocks_of(text)
+    blocks = _checked_blocks(text, shown)
     if not blocks:
         raise ConfigError(f"{shown} is not PEM: it has nothing from -----BEGIN to -----END")
     if given[kind.password]:  # who sets one believes that it protects something
@@ -195,6 +195,13 @@ def _store(given: ListenerTls, kind: _Kind) -> _Store | None:
         password_name = given.name_of(kind.password)
         raise ConfigError(f"{password_name} has no meaning, as {shown} is PEM{instead}")
     return _Store(blocks, shown, path)
+
+
+def _checked_blocks(text: str, shown: str) -> list[Block]:
+    blocks = blocks_of(text)
+    if not all(block.text.isascii() for block in blocks):  # Python's ssl fails on others
+        raise ConfigError(f"{shown} is damaged: from -----BEGIN to -----END, PEM is ASCII")
+    return blocks
 
 
 def _pkcs12_blocks(data: bytes, shown: str, given: ListenerTls, kind: _Kind) -> list[Block]:

@@ -3,9 +3,12 @@
 import os
 import ssl
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from odradek.broker.config import Config
 from odradek.broker.settings.declaration import ConfigError
@@ -233,6 +236,39 @@ def test_a_block_ends_with_its_own_label(certificates: Certificates, tmp_path: P
     store.write_text(f"{ended}\n{begun}\nAAAA\n-----END X-----\n-----BEGIN Y-----\n{text}")
     assert "BEGIN Y" not in "".join(each.text for each in blocks_of(store.read_text()))
     assert blocks_of(store.read_text()) == blocks_of(text)
+
+
+@hypothesis.given(data=st.data())
+@hypothesis.settings(
+    max_examples=25, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+def test_a_damaged_store_is_refused_or_works(
+    data: st.DataObject, certificates: Certificates, keystore: dict[str, str], tmp_path: Path
+) -> None:
+    """Whatever it has; so a running broker that reads it again only says so."""
+    name, path = data.draw(
+        st.sampled_from(
+            [
+                ("ssl.truststore.location", Path(certificates.trust)),
+                ("ssl.keystore.location", certificates.broker.store),
+            ]
+        )
+    )
+    content = path.read_bytes()
+    at = data.draw(st.integers(0, len(content) - 1))
+    store = tmp_path / "store.pem"
+    store.write_bytes(content[:at] + data.draw(st.binary(max_size=2)) + content[at + 1 :])
+    with suppress(ConfigError):
+        tls_of({**keystore, name: str(store)})
+
+
+def test_a_truststore_that_is_not_ascii_is_named(
+    certificates: Certificates, keystore: dict[str, str]
+) -> None:
+    text = Path(certificates.trust).read_text().replace("M", "\u00c4")
+    assert refusal({**keystore, "ssl.truststore.certificates": text}) == (
+        "ssl.truststore.certificates is damaged: from -----BEGIN to -----END, PEM is ASCII"
+    )
 
 
 @pytest.mark.parametrize("name", ["ssl.keystore.location", "ssl.truststore.location"])
