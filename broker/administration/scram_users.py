@@ -15,13 +15,25 @@ from ..coordination import znodes
 from ..coordination.interface import Create, NoNode, Op, Session, Set
 from ..core.client_quotas import decode_name, encode_name
 from ..sasl.credentials import credentials_in, encode_credential
-from ..sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, Credential, Mechanism
+from ..sasl.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISMS,
+    Credential,
+    Mechanism,
+    credential,
+)
 from .config_writes import ABSENT, change_config
 from .dynamic_configs import DynamicConfigs, read_config
 from .store_failures import needs_store
 
 CONFIG_USERS: Final = "/config/users"
 BY_NUMBER: Final = {mechanism.number: mechanism for mechanism in MECHANISMS.values()}
+_KEYS_OF_NOTHING: Final = {
+    number: credential(mechanism, b"", salt=b"", iterations=ITERATIONS_MIN).stored_key
+    for number, mechanism in BY_NUMBER.items()
+}
+"""What is stored of an empty salted password, or of one of zeros, which is the same to HMAC."""
 
 Iterations = Mapping[Mechanism, int]
 """What clients may know of a user: the iterations, by mechanism."""
@@ -135,6 +147,11 @@ def _fault(change: Change) -> Refused | None:
         return _unacceptable("Too few iterations")
     if change.credential is not None and change.credential.iterations > ITERATIONS_MAX:
         return _unacceptable("Too many iterations")
+    if (
+        change.credential is not None
+        and change.credential.stored_key == _KEYS_OF_NOTHING[change.mechanism_number]
+    ):
+        return _unacceptable("Salted password must not be empty")
     return None
 
 

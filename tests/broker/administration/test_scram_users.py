@@ -137,6 +137,25 @@ async def test_users_come_change_and_go(
 
 
 @on_broker(SETTINGS, both=False)
+async def test_who_has_no_password_is_nobody(broker: RunningBroker) -> None:
+    """Else everybody could log in: what nothing is stretched to is no secret."""
+    async with await broker.client() as client:
+        for mechanism in scram.MECHANISMS.values():
+            for salted in (b"", bytes(mechanism.size_bytes)):
+                upsertion = ScramCredentialUpsertion(
+                    name="alice",
+                    mechanism=mechanism.number,
+                    iterations=4096,
+                    salt=b"salt",
+                    salted_password=salted,
+                )
+                request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
+                result = (await client.ask(request, 0)).results[0]
+                assert result.error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
+        assert await described(client) == {}
+
+
+@on_broker(SETTINGS, both=False)
 async def test_an_odd_name_is_stored_as_kafka_stores_it(broker: RunningBroker) -> None:
     client = await broker.client()
     assert await add(client, ODD, "pencil") == 0
