@@ -5,6 +5,7 @@ refused is in it. Clients choose the names, and partly their principal: such tex
 """
 
 import logging
+from collections import Counter
 from typing import Final
 
 from ..core.acls.terms import Operation, ResourceType
@@ -14,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 LINES_MAX: Final = 100
 """In each minute."""
+LINES_OF_ONE_MAX: Final = 50
+"""In each minute, about one principal: nobody can use up the lines about others."""
 MINUTE_MS: Final = 60_000
 TEXT_LENGTH_MAX: Final = 256
 
@@ -25,6 +28,7 @@ class Audit:
         self._clock = clock
         self._minute = -1
         self._told: set[tuple[str, str, str, Operation, ResourceType]] = set()
+        self._lines_of: Counter[str] = Counter()
         self._omitted = 0
 
     def denied(
@@ -43,11 +47,14 @@ class Audit:
                 logger.info("access denied more often, %d times without a line", self._omitted)
             self._minute, self._omitted = minute, 0
             self._told.clear()
+            self._lines_of.clear()
         key = principal, host, api_name, operation, kind
-        if key in self._told or len(self._told) >= LINES_MAX:
+        is_full = len(self._told) >= LINES_MAX or self._lines_of[principal] >= LINES_OF_ONE_MAX
+        if is_full or key in self._told:
             self._omitted += 1
             return
         self._told.add(key)
+        self._lines_of[principal] += 1
         logger.info(
             "access denied principal=%s host=%s api=%s operation=%s resource=%s:%s",
             _escaped(principal),

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.broker import runtime
 from odradek.broker.core.acls.terms import Operation, ResourceType
-from odradek.broker.rights.audit import LINES_MAX, MINUTE_MS, Audit
+from odradek.broker.rights.audit import LINES_MAX, LINES_OF_ONE_MAX, MINUTE_MS, Audit
 
 TOPIC, READ = ResourceType.TOPIC, Operation.READ
 
@@ -66,3 +66,15 @@ def test_lines_are_bounded(audit: Audit, caplog: pytest.LogCaptureFixture) -> No
     for number in range(2 * LINES_MAX):
         audit.denied(f"User:{number}", "h", "Fetch", READ, TOPIC, "t")
     assert len(caplog.messages) == LINES_MAX
+
+
+def test_nobody_uses_up_the_lines_about_others(
+    audit: Audit, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        for number in range(2 * LINES_MAX):
+            audit.denied("User:eve", f"2001:db8::{number}", "Fetch", READ, TOPIC, "t")
+        audit.denied("User:mallory", "h", "Fetch", READ, TOPIC, "secret")
+        assert "mallory" in caplog.messages[-1]
+        clock.ms += MINUTE_MS
+    assert sum("eve" in message for message in caplog.messages) == 2 * LINES_OF_ONE_MAX
