@@ -182,9 +182,11 @@ class Authenticator:
         self.parked = (reason,)
 
         def end() -> None:
-            if answer is not None:
-                answer()
-            self._connection.close("")
+            try:
+                if answer is not None:
+                    answer()
+            finally:  # after a bug, too: nothing else would end the connection
+                self._connection.close("")
 
         delay_s = self._connections.failed_login_delay_ms / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, end)

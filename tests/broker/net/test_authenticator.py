@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.net.authenticator import Authenticator
 from odradek.broker.net.connection import Connection
 from odradek.broker.server import StartupError
 from odradek.broker.settings.sasl import UNSECURED_HANDLER
@@ -129,6 +130,26 @@ async def test_a_refusal_is_held_back(broker: RunningBroker) -> None:
 
 
 @pytest.mark.slow
+@on_broker(SETTINGS, both=False)
+async def test_an_answer_that_fails_leaves_no_connection(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, failures = await broker.client(), list[str]()
+
+    def fail(*call: object) -> None:
+        raise ValueError("an answer that cannot be encoded")
+
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: failures.append(str(context["exception"]))
+    )
+    await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    monkeypatch.setattr(Authenticator, "_send", fail)
+    client.send(SaslAuthenticateRequest(auth_bytes=BAD), 2)
+    assert await client.is_closed()
+    assert failures == ["an answer that cannot be encoded"]
+    await until(lambda: not broker.connections, "the connection is forgotten")
+
+
 @on_broker({**SETTINGS, "connection.failed.authentication.delay.ms": "150"})
 async def test_nothing_behind_a_wrong_password_shortens_the_delay(broker: RunningBroker) -> None:
     client = await broker.client()
