@@ -100,32 +100,14 @@ class Lifecycle:
             self._ports = [HeldPort() for _ in range(self._count)]
             processes = 1 if self._zookeeper is None else self._count
             self._admin_ports = [HeldPort() for _ in range(processes)]
+        is_first = self._ready is None
         try:
-            is_cluster = self._zookeeper is not None
-            self._security.prepare(self._scratch.path, is_cluster=is_cluster)
-            if not is_cluster:  # else before its first broker, once there is a ZooKeeper
-                self._security.add_first_user(self.data_dir)
-            self._ready = self._runner.start(
-                ports=[held.port for held in self._ports],
-                admin_ports=[held.port for held in self._admin_ports],
-                data_dir=self.data_dir,
-                protocol=self._security.protocol,
-                settings={**self._security.settings, **self._settings},
-            )
-        except BrokerFailed:
-            if self._ready is None:  # a failed first start leaves nothing behind
-                self._clean_up()
+            self._start_all(self._scratch.path, self._runner)
+        except BaseException:  # also Ctrl-C
+            if is_first:  # a failed first start leaves nothing behind
+                with contextlib.suppress(BrokerFailed):  # the cause is on its way already
+                    self.close()
             raise
-        self._down.clear()
-        self._paused.clear()
-        self._network.forget()
-        self._open_entrance()
-        if self._security.has_grants_to_make:
-            controller = isr.controller(
-                self._told.addresses, self._access, timeout_s=GRANTS_TIMEOUT_S
-            )
-            brokers = list(self._told.addresses.values())
-            self._security.add_users_and_acls(controller, brokers, timeout_s=GRANTS_TIMEOUT_S)
 
     def stop(self, broker_id: int | None = None) -> None:
         """Stop all brokers, or one, cleanly; the files are kept.  Raises: BrokerFailed."""
@@ -390,6 +372,29 @@ class Lifecycle:
             states = {each["id"]: each["state"] for each in self.admin.get("brokers")["brokers"]}
             self._down = {number for number, state in states.items() if state == "down"}
             self._paused = {number for number, state in states.items() if state == "paused"}
+
+    def _start_all(self, scratch: Path, runner: Runner) -> None:
+        is_cluster = self._zookeeper is not None
+        self._security.prepare(scratch, is_cluster=is_cluster)
+        if not is_cluster:  # else before its first broker, once there is a ZooKeeper
+            self._security.add_first_user(self.data_dir)
+        self._ready = runner.start(
+            ports=[held.port for held in self._ports],
+            admin_ports=[held.port for held in self._admin_ports],
+            data_dir=self.data_dir,
+            protocol=self._security.protocol,
+            settings={**self._security.settings, **self._settings},
+        )
+        self._down.clear()
+        self._paused.clear()
+        self._network.forget()
+        self._open_entrance()
+        if self._security.has_grants_to_make:
+            controller = isr.controller(
+                self._told.addresses, self._access, timeout_s=GRANTS_TIMEOUT_S
+            )
+            brokers = list(self._told.addresses.values())
+            self._security.add_users_and_acls(controller, brokers, timeout_s=GRANTS_TIMEOUT_S)
 
     def _clean_up(self) -> None:
         if self._runner is not None:

@@ -87,7 +87,7 @@ class ProcessCluster:
         try:
             self._before_brokers(self._settings)
             return self._start_all(int(settings.get("broker.id", 0)), ports, admin_ports)
-        except BrokerFailed:
+        except BaseException:  # also Ctrl-C
             self._end()
             raise
 

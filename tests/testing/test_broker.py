@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -214,6 +215,24 @@ def test_a_failed_start_says_why(in_process: bool) -> None:
 def test_a_start_has_a_deadline() -> None:
     with pytest.raises(BrokerFailed, match=r"was not ready after 0\.001 s"):
         Broker(start_timeout_s=0.001).start()
+
+
+def test_an_interrupted_start_leaves_nothing(
+    in_process: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = {child.pid for child in psutil.Process().children()}
+    threads = threading.active_count()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Broker, "_open_entrance", interrupted)  # the broker runs already
+    with pytest.raises(KeyboardInterrupt), Broker(in_process=in_process):
+        pytest.fail("started")
+    assert {child.pid for child in psutil.Process().children()} <= before
+    assert threading.active_count() <= threads
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broker_that_ended_on_its_own_is_noticed() -> None:
