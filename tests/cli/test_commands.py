@@ -38,7 +38,7 @@ def test_there_is_an_example_of_each_command_and_of_no_other() -> None:
 @pytest.mark.parametrize("path", COMMANDS)
 def test_examples_can_be_typed(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for file in ("admin.properties", "rollup.yaml", "server.properties"):
+    for file in ("admin.properties", "client.properties", "rollup.yaml", "server.properties"):
         (tmp_path / file).touch()
     for example in EXAMPLES[path]:
         arguments, _, _ = example.partition(" <")

@@ -226,20 +226,22 @@ def test_nobody_there_is_told(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sasl", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_to_brokers_with_tls_and_a_login(first: Broker, tmp_path: Path, sasl: str) -> None:
-    producer = Producer(first.client_config("confluent"))
-    producer.produce("orders", b"v", partition=1)
-    producer.flush()
     saved = tmp_path / "journal.jsonl"
-    count = first.journal.save(saved)
     with Broker(in_process=True, tls=True, sasl=sasl, brokers=2) as secure:
         secure.topics.create("orders", partitions=2)
+        # Requests go to the broker with the id of the recorded one.
+        led = next(each for each in (0, 1) if secure.leader("orders", each) == first.broker_id)
+        producer = Producer(first.client_config("confluent"))
+        producer.produce("orders", b"v", partition=led)
+        producer.flush()
+        count = first.journal.save(saved)
         files = client_files(secure.client_config)
         config = tmp_path / "client.properties"
         config.write_text(files["java.properties"])
         servers = f"127.0.0.1:1,{secure.bootstrap_servers}"
         result = replay(saved, secure, "-F", str(config), servers=servers)
         assert result.output.endswith(f"sent {count} requests\n"), result.output
-        assert [record.value for record in secure.records("orders", partition=1)] == [b"v"]
+        assert [record.value for record in secure.records("orders", partition=led)] == [b"v"]
         without = replay(saved, secure).output
         assert "speaks TLS: set security.protocol to SSL or SASL_SSL" in without
         if sasl != "OAUTHBEARER":
