@@ -389,7 +389,7 @@ def scram_credentials(talk: SaslTalk) -> None:
         label: str,
         *upsertions: tuple[str, int, int],
         deletions: Sequence[tuple[str, int]] = (),
-        salted: bytes = bytes(32),
+        salted: bytes = b"s" * 32,
     ) -> None:
         request = AlterUserScramCredentialsRequest(
             upsertions=[
