@@ -3,24 +3,17 @@
 The code of a shard, and all that it needs, is imported when there is one to lead.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.schema import Message
-
 from ..coordination.interface import Session
-from ..coordinators.callers import caller_of
+from ..coordinators.coordinator import LeadingCoordinator
 from ..coordinators.internal_topic import InternalTopic, TopicPlan
-from ..core.effects import any_topic
 from ..core.groups.group import TopicImage
 from ..core.groups.member_ids import MemberIds
-from ..core.partition import Partition
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..core.waiters import Waiters
 from ..member.metadata import MetadataCache
-from ..net.call import Call
 from ..tasks import TaskSupervisor
 
 if TYPE_CHECKING:
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
     from ..administration.dynamic_configs import DynamicConfigs
     from ..administration.topics import Topics
     from ..config import Config
-    from ..coordinators.led_partition import Decide, LedPartition
+    from ..coordinators.led_partition import LedPartition
     from ..coordinators.led_partitions import LedPartitions
     from ..core.groups.settings import GroupSettings
     from ..core.groups.shard import Shard
@@ -79,7 +72,7 @@ def topic_plan(config: "Config") -> TopicPlan:
     )
 
 
-class GroupCoordinator:
+class GroupCoordinator(LeadingCoordinator["Shard", "GroupRecord"]):
     """All groups of this broker."""
 
     def __init__(
@@ -96,55 +89,8 @@ class GroupCoordinator:
         self._tasks = tasks
         self._topics = MetadataTopics(local.metadata)
         self._member_ids = MemberIds(local.runtime.random.randbytes)
-        self._shards: LedShards | None = None
         self.changes = Waiters()
         """Told whenever a group or its offsets may have changed."""
-
-    # Requests.
-
-    def ask(
-        self,
-        decide: "Decide[Shard, T]",
-        group_id: str,
-        request: T,
-        call: Call,
-        refused: Callable[[ErrorCode], Message],
-        may_describe: Callable[[str], bool] = any_topic,
-    ) -> Message | asyncio.Future[Message]:
-        """Let the group's shard decide with its method `decide`; the answer, or a future for it.
-
-        `refused` creates the answer if there is no such shard here, or not yet. `may_describe` are
-        the client's rights to topics, for requests that may find topics by pattern.
-        """
-        try:
-            led = self._led_of(group_id)
-        except Refused as error:
-            return refused(error.code)
-        return led.ask(decide, group_id, request, caller_of(call, may_describe))
-
-    def shard_of(self, group_id: str) -> "Shard":
-        """The group's shard.
-
-        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
-        """
-        return self._led_of(group_id).machine
-
-    def _led_of(self, group_id: str) -> "LedShard":
-        if self._shards is None:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
-        return self._shards.of(group_id)
-
-    def shards(self) -> Iterator["Shard"]:
-        """All loaded shards."""
-        return (led.machine for led in self._loaded())
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether some groups are not loaded yet."""
-        return self._shards is not None and self._shards.is_loading
-
-    def _loaded(self) -> "Sequence[LedShard]":
-        return () if self._shards is None else self._shards.loaded()
 
     def has_room(self, size_bytes: int) -> bool:
         """Whether there is room for a new member whose description has this size."""
@@ -155,14 +101,6 @@ class GroupCoordinator:
     def exists(self, topic: str, partition: int) -> bool:
         """Whether a topic has this partition."""
         return self._local.metadata.partition(topic, partition) is not None
-
-    # Leading.
-
-    def lead(self, partition: Partition) -> None:
-        """This broker has become the leader of a partition of `__consumer_offsets`."""
-        if self._shards is None:
-            self._shards = self._make_shards()
-        self._shards.lead(partition)
 
     def _make_shards(self) -> "LedShards":
         from ..coordinators.led_partitions import LedPartitions, LogSettings
@@ -195,15 +133,6 @@ class GroupCoordinator:
 
         config, overrides = self._local.config, self._configs.group_overrides(group_id)
         return group_settings(config, overrides) if overrides else config.group_settings
-
-    def numbers_in_use(self) -> set[int]:
-        """The partitions that are led here and hold anything."""
-        return set() if self._shards is None else self._shards.in_use()
-
-    def resign_partitions(self, partitions: Collection[int]) -> None:
-        """Partitions of `__consumer_offsets` are led by other brokers, or went offline here."""
-        if self._shards is not None:
-            self._shards.resign(partitions)
 
     # Transactions.
 
@@ -244,8 +173,3 @@ class GroupCoordinator:
         """Do one round of `expire_forever`."""
         for led in self._loaded():
             led.run(None, led.machine.expire(led.moment()))
-
-    def close(self) -> None:
-        """Stop all alarms and any loading."""
-        if self._shards is not None:
-            self._shards.close()

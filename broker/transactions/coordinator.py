@@ -3,19 +3,13 @@
 The code of a shard, and all that it needs, is imported when there is one to lead.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.protocol.errors import ErrorCode, Refused
-from odradek.protocol.schema import Message
-
 from ..coordination.interface import Session
-from ..coordinators.callers import caller_of
+from ..coordinators.coordinator import LeadingCoordinator
 from ..coordinators.internal_topic import InternalTopic, TopicPlan
-from ..core.partition import Partition
 from ..core.topic_names import TRANSACTION_STATE_TOPIC
-from ..net.call import Call
 from ..tasks import TaskSupervisor
 
 if TYPE_CHECKING:
@@ -23,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..administration.topics import Topics
     from ..config import Config
-    from ..coordinators.led_partition import Decide, LedPartition
+    from ..coordinators.led_partition import LedPartition
     from ..coordinators.led_partitions import LedPartitions
     from ..core.transactions.markers import SendMarkers
     from ..core.transactions.settings import TransactionSettings
@@ -53,7 +47,7 @@ def topic_plan(config: "Config") -> TopicPlan:
     )
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(LeadingCoordinator["TransactionShard", "TransactionRecord"]):
     """All transactional ids of this broker."""
 
     def __init__(
@@ -73,58 +67,7 @@ class TransactionCoordinator:
         self._peers = peers
         self._call_self = call_self
         self._ready_producer_id = ready_producer_id
-        self._shards: LedShards | None = None
         self._queues: MarkerQueues | None = None
-
-    # Requests.
-
-    def ask(
-        self,
-        decide: "Decide[TransactionShard, T]",
-        transactional_id: str,
-        request: T,
-        call: Call,
-        respond: Callable[[ErrorCode], Message],
-    ) -> Message | asyncio.Future[Message]:
-        """Let the shard decide with its method `decide`; the answer, or a future for it.
-
-        `respond` creates the answer if there is no such shard here, or not yet.
-        """
-        try:
-            led = self._led_of(transactional_id)
-        except Refused as refused:
-            return respond(refused.code)
-        return led.ask(decide, transactional_id, request, caller_of(call))
-
-    def shard_of(self, transactional_id: str) -> "TransactionShard":
-        """The shard of a transactional id.
-
-        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
-        """
-        return self._led_of(transactional_id).machine
-
-    def _led_of(self, transactional_id: str) -> "LedShard":
-        if self._shards is None:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
-        return self._shards.of(transactional_id)
-
-    def shards(self) -> Iterator["TransactionShard"]:
-        """All loaded shards."""
-        loaded: Sequence[LedShard] = () if self._shards is None else self._shards.loaded()
-        return (led.machine for led in loaded)
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether some shards are not loaded yet."""
-        return self._shards is not None and self._shards.is_loading
-
-    # Leading.
-
-    def lead(self, partition: Partition) -> None:
-        """This broker has become the leader of a partition of `__transaction_state`."""
-        if self._shards is None:
-            self._shards = self._make_shards()
-        self._shards.lead(partition)
 
     def _make_shards(self) -> "LedShards":
         from ..coordinators.led_partitions import LedPartitions, LogSettings
@@ -172,15 +115,6 @@ class TransactionCoordinator:
             expiration_check_interval_ms=expire_ms,
         )
 
-    def numbers_in_use(self) -> set[int]:
-        """The partitions that are led here and hold anything."""
-        return set() if self._shards is None else self._shards.in_use()
-
-    def resign_partitions(self, partitions: Collection[int]) -> None:
-        """Partitions are led by other brokers, or went offline here."""
-        if self._shards is not None:
-            self._shards.resign(partitions)
-
     def forget_topic(self, topic: str) -> None:
         """A topic was deleted."""
         if topic == TRANSACTION_STATE_TOPIC:
@@ -190,5 +124,4 @@ class TransactionCoordinator:
         """Stop all alarms and any loading; no marker is sent any more."""
         if self._queues is not None:
             self._queues.close()
-        if self._shards is not None:
-            self._shards.close()
+        super().close()
