@@ -10,12 +10,11 @@ from odradek.protocol.messages.k44_incremental_alter_configs import (
 )
 
 from ..administration.config_resources import ResourceChange, change_resources
-from ..core.acls.terms import Operation
 from ..net.call import Call
 from ..node import Node
 from ..rights.rights import Rights
 from ..settings.changes import ConfigChange
-from .config_rights import missing_right
+from .config_rights import alterable
 
 
 async def handle(
@@ -41,19 +40,7 @@ async def guarded(
     request: IncrementalAlterConfigsRequest, call: Call, node: Node, rights: Rights
 ) -> IncrementalAlterConfigsResponse:
     """Change the resources whose configs the client may alter."""
-    allowed, refused = [], []
-    for asked in request.resources:
-        kind, name = asked.resource_type, asked.resource_name
-        code = missing_right(rights, Operation.ALTER_CONFIGS, kind, name)
-        if code is None:
-            allowed.append(asked)
-        else:
-            refused.append(
-                AlterConfigsResourceResponse(
-                    error_code=code, error_message=None, resource_type=kind, resource_name=name
-                )
-            )
-    request.resources = allowed
+    request.resources, refused = alterable(request.resources, rights, AlterConfigsResourceResponse)
     response = await handle(request, call, node)
     response.responses += refused
     return response
