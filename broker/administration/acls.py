@@ -35,6 +35,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
+from ..coordination.notifications import purge
 from ..core.acls.authorizer import Authorizer
 from ..core.acls.terms import (
     CLUSTER_NAME,
@@ -54,7 +55,6 @@ from .store_failures import needs_store
 logger = logging.getLogger(__name__)
 
 ABSENT: Final = -1
-NOTIFICATION_AGE_MS: Final = 15 * 60_000
 RETRY_S: Final = 0.5
 DENIED: Final = frozenset({Entry(EVERYBODY, Permission.DENY, Operation.ALL)})
 """What counts for a pattern whose znode was never readable."""
@@ -149,7 +149,8 @@ class Acls:
         patterns = {pattern for pattern in told if pattern is not None}
         await map_concurrently(self._read_again, list(patterns))
         self._handled[parent] = numbered[-1][0] if numbered else -1
-        await self._purge([f"{parent}/{name}" for _, name in numbered])
+        paths = [f"{parent}/{name}" for _, name in numbered]
+        await purge(self._session, paths, wall_ms=self._clock.wall_ms())
 
     async def _names(self, parent: str) -> list[str]:
         """The notifications, which are watched; if somebody has deleted their parent, a new one."""
@@ -172,17 +173,6 @@ class Acls:
         except MalformedZnode as error:
             logger.error("ACL change ignored path=%s error=%s", path, error)
             return None
-
-    async def _purge(self, paths: Iterable[str]) -> None:
-        now_ms = self._clock.wall_ms()
-        for path in paths:
-            stat = await self._session.exists(path)
-            if stat is None:
-                continue
-            if now_ms - stat.ctime_ms <= NOTIFICATION_AGE_MS:
-                return  # the next ones are younger still
-            with contextlib.suppress(NoNode):
-                await self._session.delete(path)
 
     # Changing.
 

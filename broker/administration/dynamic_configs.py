@@ -17,6 +17,7 @@ from odradek.protocol.errors import ErrorCode, Refused
 
 from ..config import Config, ConfigError
 from ..coordination import znodes
+from ..coordination.configs import read_config
 from ..coordination.interface import (
     BadArguments,
     Check,
@@ -30,6 +31,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
+from ..coordination.notifications import purge
 from ..core.client_quotas import FOLDERS, decode_name, entity_of, quotas_in
 from ..groups.settings import usable_group_configs
 from ..member.membership import make_path
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NOTIFICATION_AGE_MS: Final = 15 * 60_000
 RETRY_S: Final = 0.5
 QUOTA_FOLDERS: Final = frozenset(FOLDERS.values())
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
@@ -50,18 +51,6 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 Texts = Mapping[str, str]
 Change = Callable[[Texts], Texts]
 """Maps a resource's current settings to the new ones.  Raises: Refused."""
-
-
-async def read_config(session: Session, path: str) -> dict[str, str]:
-    """A resource's own settings; an unreadable znode is logged and counts as empty."""
-    try:
-        data, _ = await session.get(path)
-        return znodes.decode_config(data)
-    except NoNode:
-        return {}
-    except MalformedZnode as error:
-        logger.error("config ignored path=%s error=%s", path, error)
-        return {}
 
 
 async def load_broker_configs(
@@ -189,7 +178,8 @@ class DynamicConfigs:
                 await self._handle_notification(path, applied)
                 self._handled = number
                 self._wake_waiters()
-        await self._purge([path for _, path in notifications])
+        paths = [path for _, path in notifications]
+        await purge(self._session, paths, wall_ms=self._local.clock.wall_ms())
 
     async def _names(self) -> list[str]:
         """The notifications, which are watched; if somebody has deleted their parent, a new one."""
@@ -218,21 +208,6 @@ class DynamicConfigs:
             pass
         except (MalformedZnode, BadArguments) as error:
             logger.error("config change ignored path=%s error=%s", path, error)
-
-    async def _purge(self, paths: list[str]) -> None:
-        """Delete notifications that are old enough for all brokers to have seen them.
-
-        Every broker does this, as in Kafka (ZkNodeChangeNotificationListener).
-        """
-        now_ms = self._local.clock.wall_ms()
-        for path in paths:
-            stat = await self._session.exists(path)
-            if stat is None:
-                continue
-            if now_ms - stat.ctime_ms <= NOTIFICATION_AGE_MS:
-                return  # the next ones are younger still
-            with contextlib.suppress(NoNode):
-                await self._session.delete(path)
 
     async def _hold_elections_of(self, entity_path: str, texts: Texts) -> None:
         """If a topic now allows unclean elections, have the controller hold those that waited."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from odradek.protocol.errors import ErrorCode, Refused
 
 from ..coordination import znodes
+from ..coordination.configs import read_config
 from ..coordination.interface import Create, NoNode, Op, Session, Set
 from ..core.client_quotas import decode_name, encode_name
 from ..sasl.credentials import credentials_in, encode_credential
@@ -24,7 +25,7 @@ from ..sasl.scram import (
     credential,
 )
 from .config_writes import ABSENT, change_config
-from .dynamic_configs import DynamicConfigs, read_config
+from .dynamic_configs import DynamicConfigs
 from .store_failures import needs_store
 
 CONFIG_USERS: Final = "/config/users"

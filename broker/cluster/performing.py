@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from typing import Any, Final, Protocol, TypeVar
 
 from ..coordination import znodes
+from ..coordination.configs import read_config
 from ..coordination.interface import (
     BadVersion,
     Create,
@@ -17,7 +18,6 @@ from ..coordination.interface import (
     Session,
     Set,
 )
-from ..coordination.json_fields import MalformedZnode
 from ..core.controller.context import Context
 from ..core.controller.effects import (
     Breathe,
@@ -39,7 +39,7 @@ from ..core.partition_state import PartitionState, TopicPartition
 from .admin_requests import REASSIGN_PARTITIONS, encode_reassignments
 from .channels import Channels
 from .reading import Broken, get, read_states
-from .store_calls import map_concurrently
+from .store_calls import map_concurrently, until_connected
 from .writing import OPS_MAX, FencedWriter, OpRefused
 
 logger = logging.getLogger(__name__)
@@ -226,12 +226,7 @@ class Performer:
 
     async def _allows_unclean(self, topic: str) -> bool:
         path = znodes.topic_config_path(topic)
-        found = await get(self._session, path)
-        try:
-            config = {} if found is None else znodes.decode_config(found[0])
-        except MalformedZnode as error:
-            logger.error("config ignored path=%s error=%s", path, error)
-            config = {}
+        config = await until_connected(lambda: read_config(self._session, path))
         own = config.get(UNCLEAN_ELECTION)
         return self._allows_unclean_election() if own is None else own.lower() == "true"
 

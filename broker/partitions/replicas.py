@@ -20,8 +20,8 @@ from odradek.storage.log.log import Log
 
 from ..config import Config
 from ..coordination import znodes
-from ..coordination.interface import NoNode, Session
-from ..coordination.json_fields import MalformedZnode
+from ..coordination.configs import read_config
+from ..coordination.interface import Session
 from ..core.log_uses import Act, LogUses, Use
 from ..core.partition import Partition
 from ..core.partition_state import PartitionState, TopicPartition
@@ -280,13 +280,5 @@ class Replicas:
 
 
 async def read_overrides(topic: str, session: Session) -> dict[str, str]:
-    """The topic's own settings, from its config znode; none if that is missing or malformed."""
-    path = znodes.topic_config_path(topic)
-    try:
-        data, _ = await session.get(path)
-        return znodes.decode_config(data)
-    except NoNode:
-        return {}
-    except MalformedZnode as error:
-        logger.error("topic configs ignored path=%s error=%s", path, error)
-        return {}
+    """The topic's own settings; none if its config znode is missing or malformed."""
+    return await read_config(session, znodes.topic_config_path(topic))

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from odradek.broker import runtime
-from odradek.broker.administration.acls import NOTIFICATION_AGE_MS, Acls, check_new
+from odradek.broker.administration.acls import Acls, check_new
 from odradek.broker.coordination import acl_znodes
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import Session, SessionExpired
 from odradek.broker.coordination.json_fields import MalformedZnode
+from odradek.broker.coordination.notifications import AGE_MS_MAX
 from odradek.broker.core.acls.authorizer import Authorizer
 from odradek.broker.core.acls.terms import (
     Binding,
@@ -324,7 +325,7 @@ def test_old_notifications_are_deleted() -> None:
     async def test(w: World) -> None:
         acls = await w.broker()
         await acls.add(ORDERS, [READ])
-        w.clock.ms = fake_runtime().clock.wall_ms() + 10 * NOTIFICATION_AGE_MS
+        w.clock.ms = fake_runtime().clock.wall_ms() + 10 * AGE_MS_MAX
         await acls.add(ORDERS, [WRITE])
 
         async def are_gone() -> bool:

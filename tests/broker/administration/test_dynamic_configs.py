@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.administration.dynamic_configs import NOTIFICATION_AGE_MS
 from odradek.broker.config import BUILT
 from odradek.broker.coordination import znodes
+from odradek.broker.coordination.notifications import AGE_MS_MAX
 from odradek.broker.core.partition import Partition
 from odradek.broker.groups.settings import group_settings
 from odradek.broker.maintenance.producer_expiry import ProducerExpiry
@@ -424,7 +424,7 @@ async def test_old_notifications_are_purged(broker: RunningBroker) -> None:
         await change(client, TOPIC, "t", segment_ms=value)
     changes = znodes.CONFIG_CHANGES
     await until_children(broker, changes, 2)
-    broker.clock.moved_ms = NOTIFICATION_AGE_MS + 1000
+    broker.clock.moved_ms = AGE_MS_MAX + 1000
     await change(client, TOPIC, "t", segment_ms="3")
     await until_children(broker, changes, 1)
 
