@@ -1,9 +1,10 @@
-"""Parses Java's properties format, which server.properties uses.
+"""Reads and writes Java's properties format, which server.properties uses.
 
 Source: the documentation of `java.util.Properties.load`, and its behaviour on random texts.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from .declaration import ConfigError
@@ -14,6 +15,8 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY: Final = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.|$)", re.DOTALL)
+_ESCAPED_IN_KEY: Final = re.compile(r"[\\ =:#!]|[^\x20-\x7e]")
+_ESCAPED_IN_VALUE: Final = re.compile(r"\\|\A |[^\x20-\x7e]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -29,6 +32,14 @@ def parse_properties(text: str) -> dict[str, str]:
         assert separator is not None
         properties[_unescape(key.group())] = _unescape(line[separator.end() :])
     return properties
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """A text, in ASCII, which is read as these properties."""
+    return "".join(
+        f"{_ESCAPED_IN_KEY.sub(_escape, key)}={_ESCAPED_IN_VALUE.sub(_escape, value)}\n"
+        for key, value in properties.items()
+    )
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -65,3 +76,11 @@ def _character(escape: re.Match[str]) -> str:
     if code[:1] == "u":
         return chr(int(code[1:], 16))
     return _ESCAPES.get(code, code)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    if " " <= character <= "~":
+        return f"\\{character}"
+    data = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))

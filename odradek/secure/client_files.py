@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 
+from odradek.broker.settings.properties import format_properties
 from odradek.client_configs import OAUTHBEARER, ClientName
 
 
@@ -13,7 +14,7 @@ def client_files(config: Callable[[ClientName], Mapping[str, object]]) -> dict[s
     """
     java = config("java")
     files = {
-        "java.properties": _properties(java),
+        "java.properties": format_properties({name: str(value) for name, value in java.items()}),
         "librdkafka.conf": _lines(config("confluent")),
         "confluent.json": _json(config("confluent")),
         "spark.json": _json(config("spark")),
@@ -31,25 +32,6 @@ def _json(config: Mapping[str, object]) -> str:
 
 def _lines(config: Mapping[str, object]) -> str:
     return "".join(f"{name}={value}\n" for name, value in config.items())
-
-
-def _properties(config: Mapping[str, object]) -> str:
-    """A file for Java, which reads Latin-1 and takes backslashes for escapes."""
-    return _lines(
-        {
-            name: "".join(
-                char if char.isascii() else f"\\u{unit:04x}"
-                for char in str(value).replace("\\", "\\\\")
-                for unit in _utf_16(char)
-            )
-            for name, value in config.items()
-        }
-    )
-
-
-def _utf_16(char: str) -> list[int]:
-    data = char.encode("utf-16-be")
-    return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
 
 
 def _aiokafka(config: Mapping[str, object]) -> str:

@@ -31,6 +31,8 @@ ADMIN: Final = re.compile(rb"odradek admin: http://\S+/\n")
 ENDPOINT: Final = re.compile(r"[A-Z_]+://(?P<host>\S+):(?P<port>\d+)")
 # Settings from the environment would make a test depend on the machine it runs on.
 NOT_INHERITED: Final = ("ODRADEK_", "KAFKA_")
+# The ends of settings that hold secrets: other users of the machine can see a command line.
+SECRETS: Final = (".password", ".token", ".jaas.config", ".keystore.key")
 
 
 class ChildBroker:
@@ -127,9 +129,22 @@ class ChildBroker:
         command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
         command += ["--data-dir", str(data_dir)]
         listeners = f"{protocol}://127.0.0.1:{ports[0] if ports else 0}"
-        for name, value in {**settings, "listeners": listeners}.items():
+        given = {**settings, "listeners": listeners}
+        secrets = {name: given.pop(name) for name in settings if name.endswith(SECRETS)}
+        if secrets:
+            from odradek.broker.settings.properties import format_properties
+
+            command += ["--config", self._file_of_owner("properties", format_properties(secrets))]
+        for name, value in given.items():
             command += ["--set", f"{name}={value}"]
         return command
+
+    def _file_of_owner(self, kind: str, text: str) -> str:
+        """The path of a file beside the log that only this user can read."""
+        path = self._log_path.with_suffix(f".{kind}")
+        path.touch(0o600)
+        path.write_text(text)
+        return str(path)
 
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         environment = {

@@ -24,4 +24,5 @@ class ChildCluster(ChildBroker):
             "ports": ports,
             "settings": {**settings, "listeners": f"{protocol}://127.0.0.1:0"},
         }
-        return [sys.executable, "-P", "-m", "odradek.testing.cluster_process", json.dumps(given)]
+        path = self._file_of_owner("json", json.dumps(given))
+        return [sys.executable, "-P", "-m", "odradek.testing.cluster_process", path]

@@ -1,7 +1,7 @@
 """The child process of a fixture with several brokers.
 
-`python -m odradek.testing.cluster_process JSON`. It prints the ready line and that of the admin
-API. On SIGTERM, and when its input ends, it stops the brokers and exits.
+`python -m odradek.testing.cluster_process FILE`, with JSON in it. It prints the ready line and that
+of the admin API. On SIGTERM, and when its input ends, it stops the brokers and exits.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from odradek.broker.admin_api import prepare_admin, serve_admin
@@ -76,7 +77,7 @@ def main() -> None:
     """Run until standard input ends."""
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
     try:
-        asyncio.run(_run(json.loads(sys.argv[1])))
+        asyncio.run(_run(json.loads(Path(sys.argv[1]).read_text())))
     except (ConfigError, StartupError, StorageError) as error:
         sys.exit(f"error: {error}")
 

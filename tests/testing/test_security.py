@@ -1,12 +1,14 @@
 """`Broker(tls=…, sasl=…, acls=…)`: clients get in with what `client_config` gives, only so."""
 
 import asyncio
+import os
 import ssl
 import stat
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
@@ -153,10 +155,15 @@ MANY = [{}, {"in_process": True}, {"brokers": 3}]
     ],
 )
 def test_clients_log_in(sasl: str, tls: bool, many: dict[str, Any]) -> None:
-    with Broker(sasl=sasl, tls=tls, **many) as broker:
+    secret = "not-for-other-users-of-the-machine"
+    given = {"odradek.admin.token": secret}
+    with Broker(sasl=sasl, tls=tls, settings=given, **many) as broker:
         producer = Producer(broker.client_config("confluent"))
         producer.produce("orders", b"one", partition=0)
         assert producer.flush(30) == 0
+        words = " ".join(psutil.Process(broker.pid or os.getpid()).cmdline())
+        assert secret not in words
+        assert str(broker.client_config("kafka-python")["sasl_plain_password"]) not in words
         kafka_python = broker.client_config("kafka-python")
         access = Access(
             authority=kafka_python.get("ssl_cafile"),

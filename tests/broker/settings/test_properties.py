@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.settings.declaration import ConfigError
-from odradek.broker.settings.properties import parse_properties
+from odradek.broker.settings.properties import format_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.slow
-@given(st.dictionaries(st.text("a.b= :#\\", min_size=1), st.text("a =:#\\\n\t")))
-def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
-    def escape(text: str) -> str:
-        return "".join(f"\\{c}" if c in "= :#\\" else c for c in text).translate(
-            {10: "\\n", 9: "\\t"}
-        )
-
-    text = "".join(f"{escape(key)}={escape(value)}\n" for key, value in properties.items())
+@given(st.dictionaries(st.text("a.b= :#!\\é𝄞", min_size=1), st.text("a =:#!\\\n\r\t\fé𝄞")))
+def test_what_is_written_comes_back(properties: dict[str, str]) -> None:
+    text = format_properties(properties)
+    assert text.isascii()
     assert parse_properties(text) == properties
