@@ -33,6 +33,12 @@ def started(
     words: Sequence[str], *, terminal: int | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """An `odradek run` in a group of processes of its own, perhaps of a terminal."""
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells have what runs behind them ignore it
+        if terminal is not None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     with subprocess.Popen(
         [sys.executable, "-m", "odradek", "run", *words],
         stdin=terminal,
@@ -40,7 +46,7 @@ def started(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=None if terminal is None else lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=prepare,
     ) as process:
         try:
             yield process
