@@ -161,7 +161,10 @@ class ForeignAdmin(AdminClient):
         def ask() -> int:
             address = self._cluster.controller()
             told = self._cluster.ask(address, request, CreateTopicsResponse, at_most=5)
-            check(told.topics[0].error_code, told.topics[0].error_message, f"topic {name}")
+            code = told.topics[0].error_code
+            if code == ErrorCode.TOPIC_ALREADY_EXISTS and self._cluster.topic(name) is None:
+                raise NotYet(f"topic {name} is still being deleted")
+            check(code, told.topics[0].error_message, f"topic {name}")
             return told.topics[0].num_partitions
 
         count = until_it_passes(ask)
