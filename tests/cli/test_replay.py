@@ -195,12 +195,45 @@ def test_only_what_is_recorded_can_be_saved(second: Broker, tmp_path: Path) -> N
         assert f"left out: {count} of logins and requests without" in replay(saved, second).output
 
 
-def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
-    for text in ("x", '{"number": 1}', "[]", '{"number": 1, "recording": {"frame": "AA"}}'):
-        file = tmp_path / "file"
-        file.write_text(text)
-        result = CliRunner().invoke(main, ["replay", str(file)])
-        assert result.exit_code == 1 and "is not a journal with recordings" in result.output
+RECORDING: dict[str, Any] = {
+    "frame": "AAMAAAAAAAAAAA==",  # Metadata v0
+    "topic_ids": {},
+    "given": {},
+    "answered_before": None,
+}
+ENTRY: dict[str, Any] = {
+    **{"number": 1, "at_ms": 1, "broker": 1, "client_id": None, "topics": [], "error": None},
+    **{"faults": [], "recording": RECORDING},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("x", "Expecting value"),
+        ([], "request 1: it is not an object"),
+        ({"requests": 5}, "requests is not a list"),
+        ({"number": 1}, "request 1: at_ms is missing"),
+        ({**ENTRY, "number": True}, "request 1: number is not a whole number"),
+        ({**ENTRY, "recording": {"frame": "AA"}}, "request 1: topic_ids is missing"),
+        ({**RECORDING, "frame": "!"}, "request 1: Only base64 data is allowed"),
+        ({**RECORDING, "frame": "A+cAAAAAAAAAAA=="}, "request 1: there is no API with the key 999"),
+        ({**RECORDING, "given": {"producer_id": 1}}, "has one of producer_id and producer_epoch"),
+        ({**RECORDING, "given": {"session_id": "x"}}, "session_id is not a whole number"),
+        ({**RECORDING, "topic_ids": {"00": "orders"}}, "topic_ids are not ids and names"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: Any, sentence: str) -> None:
+    file = tmp_path / "file"
+    if isinstance(content, dict) and "frame" in content:
+        content = {**ENTRY, "recording": content}
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    result = CliRunner().invoke(main, ["replay", str(file)])
+    assert result.exit_code == 1 and "is not a journal with recordings: " in result.output
+    assert sentence in result.output
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["replay", str(tmp_path / "nosuch")])
     assert result.exit_code == 1 and "cannot read" in result.output
 
