@@ -52,7 +52,9 @@ def _awake(controls: Controls) -> list[Node]:
     """The brokers that run and are not paused.  Raises: Problem if there is none."""
     awake = [broker.node for broker in controls.brokers.values() if not broker.is_paused]
     if not awake:
-        raise Problem(409, "no broker of this process is running")
+        is_paused = "every broker of this process is paused: resume one"
+        nobody = "no broker of this process is running"
+        raise Problem(409, is_paused if controls.brokers else nobody)
     return awake
 
 

@@ -30,6 +30,8 @@ _FORM: Final = "[allow|deny] User:NAME OPERATION[,…] RESOURCE:NAME [from HOST]
 
 def parse_acls(texts: Iterable[str]) -> list[Binding]:
     """The ACLs in these texts.  Raises: ValueError."""
+    if isinstance(texts, str):
+        raise ValueError(f"acls={texts!r}: a list of such texts")
     return [binding for text in texts for binding in _parse(text)]
 
 
@@ -40,7 +42,7 @@ def users_of(bindings: Iterable[Binding]) -> set[str]:
 
 
 def _parse(text: str) -> list[Binding]:
-    match = _ACL.fullmatch(text.strip())
+    match = _ACL.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"the ACL {text!r} is not like {_FORM}")
     resource_type = ResourceType.of_text(_joined(match["resource"]))

@@ -34,6 +34,8 @@ def settings_of(given: Mapping[str, object], *, brokers: int, keeps_files: bool)
 
     Raises: ValueError for one that `Broker` sets itself.
     """
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"settings={given!r}: a dict of Kafka's names and their values")
     quick = {**QUICK_COORDINATORS, **(QUICK_CLUSTER if brokers > 1 else {})}
     settings = {**quick, **{name: text_of(value) for name, value in given.items()}}
     for name, hint in OWN_SETTINGS.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from odradek.durations import Duration, seconds_of
 
-from .door import AdminClient
+from .door import AdminClient, running
 
 
 class Clock:
@@ -53,9 +53,9 @@ class Clock:
 
     @property
     def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = next(iter(self._admins)).get("clock")
+        state: dict[str, Any] = running(self._admins)[0].get("clock")
         return state
 
     def _post(self, action: str, **fields: float) -> None:
-        for admin in self._admins:
+        for admin in running(self._admins):
             admin.post("clock", action, **fields)

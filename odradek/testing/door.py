@@ -7,7 +7,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -109,6 +109,14 @@ class AdminClient:
         return response.status, response.read()
 
 
+def running(clients: Iterable[AdminClient]) -> list[AdminClient]:
+    """The clients, if there is one: what nobody is told has no effect.  Raises: BrokerFailed."""
+    found = list(clients)
+    if not found:
+        raise BrokerFailed("no broker runs")
+    return found
+
+
 class AdminClients:
     """The clients of the admin APIs of all processes of a fixture; usually there is only one."""
 
@@ -138,9 +146,7 @@ class AdminClients:
     @property
     def first(self) -> AdminClient:
         """One for what any process can do.  Raises: BrokerFailed."""
-        for client in self:
-            return client
-        raise BrokerFailed("no broker runs")
+        return running(self)[0]
 
     def post_to_broker(self, broker_id: int, verb: str, **fields: object) -> Any:
         """Have the process of a broker do something to it.  Raises: AdminError, BrokerFailed."""

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from odradek.durations import Duration, seconds_of
 
-from .door import AdminClient
+from .door import AdminClient, running
 
 
 class Rule(TypedDict, total=False):
@@ -121,13 +121,14 @@ class Faults:
             if isinstance(rule.get(name), timedelta):
                 rule[name] = seconds_of(rule[name])
         fields = {name: value for name, value in rule.items() if value is not None}
-        return Fault([(admin, admin.post("faults", **fields)["id"]) for admin in self._admins])
+        admins = running(self._admins)
+        return Fault([(admin, admin.post("faults", **fields)["id"]) for admin in admins])
 
     def all(self) -> list[Fault]:
         """The rules in force, also those that clients in other languages have made."""
         return [
             Fault([(admin, each["id"])])
-            for admin in self._admins
+            for admin in running(self._admins)
             for each in admin.get("faults")["faults"]
         ]
 

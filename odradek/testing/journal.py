@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .door import AdminClient
+from .door import AdminClient, running
 from .errors import BrokerFailed
 
 REQUESTS_MAX: Final = 10_000
@@ -65,9 +65,12 @@ class Journal:
     def requests(
         self, *, api: str | None = None, client_id: str | None = None, limit: int = 1000
     ) -> list[Request]:
-        """The last requests that fit, the oldest first; texts may have wildcards."""
+        """The last requests that fit, the oldest first; texts may have wildcards.
+
+        Raises: BrokerFailed.
+        """
         found: list[Any] = []
-        for admin in self._admins:
+        for admin in running(self._admins):
             answer = admin.get("journal", api=api, client_id=client_id, limit=limit)
             found += [
                 Request(**each) for each in answer["requests"] if each["number"] > self._after
@@ -108,5 +111,5 @@ class Journal:
 
     def clear(self) -> None:
         """Forget all requests."""
-        for admin in self._admins:
+        for admin in running(self._admins):
             admin.delete("journal")

@@ -15,7 +15,7 @@ from .entrance import Entrance
 from .errors import BrokerFailed, hides
 from .network import Network
 from .ports import HeldPort
-from .ready import Address, Ready
+from .ready import Address, Ready, check_broker
 from .runners import Runner, new_runner
 from .scratch import Scratch
 from .security import Security
@@ -43,6 +43,8 @@ class Lifecycle:
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Raises: ValueError."""
+        if not isinstance(brokers, int) or isinstance(brokers, bool):
+            raise ValueError(f"brokers={brokers!r} is not a number")
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: there must be at least one")
         if zookeeper is not None and in_process:
@@ -302,8 +304,7 @@ class Lifecycle:
         return {number: addresses[number] for number in addresses if number in near}
 
     def _check_broker(self, broker_id: int) -> None:
-        if broker_id not in self._told.addresses:
-            raise ValueError(f"there is no broker {broker_id}")
+        check_broker(broker_id, self._told.addresses)
 
     def _command(self, verb: str, broker_id: int, **fields: bool) -> None:
         """Do something to one of several brokers.  Raises: RuntimeError, BrokerFailed."""

@@ -5,7 +5,8 @@ from typing import Any
 
 from odradek.durations import Duration, seconds_of
 
-from .door import AdminClient
+from .door import AdminClient, running
+from .ready import check_broker
 
 
 class Network:
@@ -81,7 +82,7 @@ class Network:
 
     def heal(self) -> None:
         """Mend all links, and let none be slow."""
-        self._post("heal")
+        self._known = {admin: admin.post("network", "heal") for admin in self._admins()}
         self._calls.clear()
 
     def forget(self) -> None:
@@ -105,13 +106,13 @@ class Network:
     @property
     def state(self) -> dict[str, Any]:
         """What is cut and slow, as the admin API shows it."""
-        state: dict[str, Any] = next(iter(self._admins())).get("network")
+        state: dict[str, Any] = running(self._admins())[0].get("network")
         return state
 
     def _check_broker(self, broker_id: int) -> None:
-        if broker_id not in self._broker_ids():  # a process knows only its own ones
-            raise ValueError(f"there is no broker {broker_id}")
+        check_broker(broker_id, self._broker_ids())  # a process knows only its own ones
 
     def _post(self, verb: str, **fields: Any) -> None:
-        self._known = {admin: admin.post("network", verb, **fields) for admin in self._admins()}
+        admins = running(self._admins())
+        self._known = {admin: admin.post("network", verb, **fields) for admin in admins}
         self._calls.append((verb, fields))

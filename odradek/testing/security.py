@@ -41,6 +41,8 @@ class Security:
 
     def __init__(self, *, tls: bool, sasl: str | None, acls: Sequence[str] | None) -> None:
         """Raises: ValueError."""
+        if not isinstance(tls, bool):
+            raise ValueError(f"tls={tls!r} is neither True nor False")
         if sasl is not None and sasl not in MECHANISMS:
             raise ValueError(f"sasl={sasl!r}: one of {', '.join(MECHANISMS)}")
         if acls is not None and sasl is None:

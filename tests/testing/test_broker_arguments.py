@@ -1,16 +1,29 @@
 """`odradek.testing.Broker` before any broker runs."""
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import pytest
 
 from odradek.client_configs import client_config
-from odradek.testing import Broker, ClientName
+from odradek.testing import Broker, BrokerFailed, ClientName
 
 
 def test_what_no_cluster_can_be() -> None:
     with pytest.raises(ValueError, match="brokers=0: there must be at least one"):
         Broker(brokers=0)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"brokers": "3"}, "brokers='3' is not a number"),
+        ({"brokers": True}, "brokers=True is not a number"),
+        ({"settings": ["num.partitions=3"]}, "a dict of Kafka's names and their values"),
+        ({"settings": {1: 2}}, "a dict of Kafka's names and their values"),
+        ({"tls": "no"}, "tls='no' is neither True nor False"),
+        ({"sasl": "PLAIN", "acls": "User:a read topic:t"}, "a list of such texts"),
+        ({"sasl": "PLAIN", "acls": [1]}, "the ACL 1 is not like"),
+    ]
+    for arguments, sentence in wrong:
+        with pytest.raises(ValueError, match=sentence):
+            Broker(**arguments)
     with pytest.raises(ValueError, match="with ZooKeeper every broker is a process of its own"):
         Broker(zookeeper="auto", in_process=True)
 
@@ -29,6 +42,16 @@ def test_before_the_start_there_is_nothing_to_tell() -> None:
     for name in ("bootstrap_servers", "port", "data_dir"):
         with pytest.raises(RuntimeError, match="not started"):
             getattr(broker, name)
+    verbs: list[Callable[[], object]] = [
+        lambda: broker.clock.advance("1s"),
+        lambda: broker.clock.is_frozen,
+        lambda: broker.faults.add(api="Produce", close=True),
+        broker.journal.requests,
+        lambda: broker.network.state,
+    ]
+    for verb in verbs:  # what nobody is told would have no effect
+        with pytest.raises(BrokerFailed, match="no broker runs"):
+            verb()
     broker.stop()
     broker.close()
 
