@@ -89,9 +89,12 @@ class AdminClient:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._http.close()
                 raise BrokerFailed(f"the admin API does not answer: {error!r}") from error
-        if status >= http.client.BAD_REQUEST:
-            raise _ERRORS.get(status, AdminError)(status, answer["error"])
-        return answer
+        if status < http.client.BAD_REQUEST:
+            return answer
+        sentence = answer.get("error") if isinstance(answer, dict) else None
+        if not isinstance(sentence, str):
+            raise BrokerFailed(f"what answers {method} {path} is no admin API: it says {status}")
+        raise _ERRORS.get(status, AdminError)(status, sentence)
 
     def _exchange(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
         is_reused = self._http.sock is not None

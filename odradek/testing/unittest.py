@@ -55,6 +55,8 @@ class WithBroker(unittest.TestCase):
     def setUpClass(cls) -> None:
         """Start the broker.  Raises: ValueError for `odradek_wants`, BrokerFailed."""
         super().setUpClass()
+        if not isinstance(cls.odradek_wants, Mapping):
+            raise ValueError(f"odradek_wants={cls.odradek_wants!r} is not a dict")
         if "share" in cls.odradek_wants:
             raise ValueError("odradek_wants has no argument share: each class has its own broker")
         try:

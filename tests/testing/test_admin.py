@@ -2,9 +2,11 @@
 
 import re
 import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -208,6 +210,27 @@ def test_without_a_running_broker_it_says_so() -> None:
         broker.records("t")
     with pytest.raises(ValueError, match=r"sets odradek\.admin\.listener itself"):
         Broker(settings={"odradek.admin.listener": ""})
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Some other HTTP API, which answers in JSON."""
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(b'{"message": "not found"}')
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+def test_what_is_no_admin_api_is_told() -> None:
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.handle_request).start()
+        client = AdminClient(f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(BrokerFailed, match=r"/admin/v1/brokers is no admin API: it says 404"):
+            client.get("brokers")
+        client.close()
 
 
 def test_a_token_is_sent_by_the_fixture_and_needed_by_others() -> None:
