@@ -13,12 +13,12 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
 from .errors import BrokerFailed, hides
-from .ready import ADMIN_LISTENER, Ready, admin_listener
+from .ready import Ready, Start
 
 __tracebackhide__ = hides
 STOP_TIMEOUT_S: Final = 20.0
@@ -58,23 +58,14 @@ class ChildBroker:
         """What the child wrote to stderr, in all its starts."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
-    def start(
-        self,
-        *,
-        ports: Sequence[int] = (),
-        admin_ports: Sequence[int] = (),
-        data_dir: Path,
-        protocol: str = "PLAINTEXT",
-        settings: Mapping[str, str],
-    ) -> Ready:
-        """Start it, and return once it serves; without ports, on free ones.
+    def start(self, given: Start) -> Ready:
+        """Start it, and return once it serves.
 
         Raises: BrokerFailed.
         """
         if self._process is not None:
             self._forget()  # one that ended on its own
-        settings = {**settings, ADMIN_LISTENER: admin_listener(admin_ports)}
-        self._process = self._spawn(self._command(ports, data_dir, protocol, settings))
+        self._process = self._spawn(self._command(given))
         assert self._process.stdout is not None
         deadline_s = time.monotonic() + self._start_timeout_s
         line = first_line(self._process.stdout, deadline_s)
@@ -123,19 +114,16 @@ class ChildBroker:
         """An error that says what the broker did, with the end of its log."""
         return BrokerFailed(f"the broker {what}\n{self._log_tail()}")
 
-    def _command(
-        self, ports: Sequence[int], data_dir: Path, protocol: str, settings: Mapping[str, str]
-    ) -> list[str]:
+    def _command(self, given: Start) -> list[str]:
         command = [sys.executable, "-P", "-m", "odradek", "serve", "--stop-with-stdin"]
-        command += ["--data-dir", str(data_dir)]
-        listeners = f"{protocol}://127.0.0.1:{ports[0] if ports else 0}"
-        given = {**settings, "listeners": listeners}
-        secrets = {name: given.pop(name) for name in settings if name.endswith(SECRETS)}
+        command += ["--data-dir", str(given.data_dir)]
+        settings = given.of_process(port=given.first_port)
+        secrets = {name: settings.pop(name) for name in given.settings if name.endswith(SECRETS)}
         if secrets:
             from odradek.broker.settings.properties import format_properties
 
             command += ["--config", self._file_of_owner("properties", format_properties(secrets))]
-        for name, value in given.items():
+        for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         return command
 

@@ -2,10 +2,10 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .child import ChildBroker
+from .ready import Start
 
 
 class ChildCluster(ChildBroker):
@@ -15,14 +15,12 @@ class ChildCluster(ChildBroker):
         super().__init__(log_path, start_timeout_s=start_timeout_s)
         self._brokers = brokers
 
-    def _command(
-        self, ports: Sequence[int], data_dir: Path, protocol: str, settings: Mapping[str, str]
-    ) -> list[str]:
-        given = {
+    def _command(self, given: Start) -> list[str]:
+        told = {
             "brokers": self._brokers,
-            "data_dir": str(data_dir),
-            "ports": ports,
-            "settings": {**settings, "listeners": f"{protocol}://127.0.0.1:0"},
+            "data_dir": str(given.data_dir),
+            "ports": given.ports,
+            "settings": given.of_process(port=0),
         }
-        path = self._file_of_owner("json", json.dumps(given))
+        path = self._file_of_owner("json", json.dumps(told))
         return [sys.executable, "-P", "-m", "odradek.testing.cluster_process", path]

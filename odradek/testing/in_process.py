@@ -10,11 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .errors import BrokerFailed, hides
-from .ready import ADMIN_LISTENER, Ready, admin_listener
+from .ready import Ready, Start
 
 if TYPE_CHECKING:
     from odradek.broker.config import Config
@@ -47,27 +46,17 @@ class InProcessBroker:
         """Whether its thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(
-        self,
-        *,
-        ports: Sequence[int] = (),
-        admin_ports: Sequence[int] = (),
-        data_dir: Path,
-        protocol: str = "PLAINTEXT",
-        settings: Mapping[str, str],
-    ) -> Ready:
-        """Start it, and return once it serves; without ports, on free ones.
+    def start(self, given: Start) -> Ready:
+        """Start it, and return once it serves.
 
         Raises: BrokerFailed.
         """
         self._settled.clear()
-        self._ports = ports
+        self._ports = given.ports
         self._ready = self._error = None
         overrides = {
-            **settings,
-            "listeners": f"{protocol}://127.0.0.1:{ports[0] if ports else 0}",
-            "log.dirs": str(data_dir),
-            ADMIN_LISTENER: admin_listener(admin_ports),
+            **given.of_process(port=given.first_port),
+            "log.dirs": str(given.data_dir),
         }
         self._thread = threading.Thread(
             target=self._run, args=(overrides,), name="odradek", daemon=True

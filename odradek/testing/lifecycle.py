@@ -15,7 +15,7 @@ from .entrance import Entrance
 from .errors import BrokerFailed, hides
 from .network import Network
 from .ports import HeldPort
-from .ready import Address, Ready, check_broker
+from .ready import Address, Ready, Start, check_broker
 from .runners import Runner, new_runner
 from .scratch import Scratch
 from .security import Security
@@ -379,13 +379,14 @@ class Lifecycle:
         self._security.prepare(scratch, is_cluster=is_cluster)
         if not is_cluster:  # else before its first broker, once there is a ZooKeeper
             self._security.add_first_user(self.data_dir)
-        self._ready = runner.start(
+        start = Start(
             ports=[held.port for held in self._ports],
             admin_ports=[held.port for held in self._admin_ports],
             data_dir=self.data_dir,
             protocol=self._security.protocol,
             settings={**self._security.settings, **self._settings},
         )
+        self._ready = runner.start(start)
         self._down.clear()
         self._paused.clear()
         self._network.forget()

@@ -1,7 +1,7 @@
 """A cluster with a process for each broker, coordinated through ZooKeeper."""
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +9,7 @@ from odradek.broker.administration.internal_topics import internal_topic_setting
 
 from .child import ChildBroker
 from .errors import BrokerFailed, hides
-from .ready import Address, Ready
+from .ready import Address, Ready, Start
 from .zookeeper import ZooKeeper
 
 __tracebackhide__ = hides
@@ -60,38 +60,32 @@ class ProcessCluster:
         """The logs of all brokers, one after the other."""
         return "".join(child.log for child in self._children.values())
 
-    def start(
-        self,
-        *,
-        ports: Sequence[int] = (),
-        admin_ports: Sequence[int] = (),
-        data_dir: Path,
-        protocol: str = "PLAINTEXT",
-        settings: Mapping[str, str],
-    ) -> Ready:
-        """Start them, and return once all serve; without ports, on free ones.
+    def start(self, given: Start) -> Ready:
+        """Start them, and return once all serve.
 
         Raises: BrokerFailed.
         """
         if self._own_zookeeper is not None:
             self._connect = self._own_zookeeper.start(timeout_s=self._start_timeout_s)
-        self._data_dir = data_dir
-        self._protocol = protocol
+        self._data_dir = given.data_dir
+        self._protocol = given.protocol
         self._settings = {
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "zookeeper.connection.timeout.ms": str(round(self._start_timeout_s * 1000)),
             **internal_topic_settings(self._count),
-            **settings,
+            **given.settings,
             "zookeeper.connect": self._connect or "",
         }
         try:
             self._before_brokers(self._settings)
-            return self._start_all(int(settings.get("broker.id", 0)), ports, admin_ports)
+            return self._start_all(given)
         except BaseException:  # also Ctrl-C
             self._end()
             raise
 
-    def _start_all(self, first: int, ports: Sequence[int], admin_ports: Sequence[int]) -> Ready:
+    def _start_all(self, given: Start) -> Ready:
+        first = int(given.settings.get("broker.id", 0))
+        ports, admin_ports = given.ports, given.admin_ports
         addresses: dict[int, Address] = {}
         startup_ms = 0
         for index in range(self._count):
@@ -149,12 +143,13 @@ class ProcessCluster:
             child.signal(signal.SIGSTOP if verb == "pause" else signal.SIGCONT)
 
     def _start(self, broker_id: int) -> Ready:
-        ready = self._children[broker_id].start(
+        start = Start(
             ports=[self._ports[broker_id]],
             admin_ports=[self._admin_ports[broker_id]],
             data_dir=self._data_dir / f"broker-{broker_id}",
             protocol=self._protocol,
             settings={**self._settings, "broker.id": str(broker_id)},
         )
+        ready = self._children[broker_id].start(start)
         self._ports[broker_id] = ready.addresses[broker_id][1]
         return ready

@@ -1,12 +1,39 @@
-"""What a broker, or a cluster of them, reports once it serves."""
+"""What a broker, or a cluster of them, is started with, and what it reports once it serves."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-ADMIN_LISTENER: Final = "odradek.admin.listener"
+HOST: Final = "127.0.0.1"
 Address = tuple[str, int]
 """Host and port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """With what brokers are started."""
+
+    data_dir: Path
+    settings: Mapping[str, str]
+    ports: Sequence[int] = ()
+    """One for each broker; without them, free ones."""
+    admin_ports: Sequence[int] = ()
+    """One for each process."""
+    protocol: str = "PLAINTEXT"
+
+    @property
+    def first_port(self) -> int:
+        """That of the first broker; 0 for a free one."""
+        return self.ports[0] if self.ports else 0
+
+    def of_process(self, *, port: int) -> dict[str, str]:
+        """The settings of a process that listens on this port, and has the first admin port."""
+        return {
+            **self.settings,
+            "listeners": f"{self.protocol}://{HOST}:{port}",
+            "odradek.admin.listener": f"{HOST}:{self.admin_ports[0] if self.admin_ports else 0}",
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +43,6 @@ class Ready:
     addresses: dict[int, Address]
     """By broker id, in order."""
     startup_ms: int
-
-
-def admin_listener(ports: Sequence[int]) -> str:
-    """The setting with the first of these ports, or with any free one."""
-    return f"127.0.0.1:{ports[0] if ports else 0}"
 
 
 def check_broker(broker_id: int, known: Collection[int]) -> None:

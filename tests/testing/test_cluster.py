@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.testing import Broker, BrokerFailed
 from odradek.testing.door import AdminError
 from odradek.testing.processes import ProcessCluster
+from odradek.testing.ready import Start
 from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
@@ -176,7 +177,7 @@ def test_a_failed_start_leaves_nothing_running(
         tmp_path, brokers=2, zookeeper=None, before_brokers=fail, start_timeout_s=60
     )
     with pytest.raises(BrokerFailed, match="no"):
-        cluster.start(data_dir=tmp_path / "data", settings={})
+        cluster.start(Start(data_dir=tmp_path / "data", settings={}))
     host, _, port = told[0].partition(":")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
