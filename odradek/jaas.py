@@ -29,9 +29,10 @@ MODULE_OF: Final = {
 }
 
 _LETTER: Final = r"A-Za-z_$\u00a0-\U0010ffff"
+_WORD: Final = rf"[{_LETTER}][{_LETTER}0-9.\-]*"
 _TOKEN: Final = rf"""
     (?P<blank> [\x00-\x20]+ | //[^\r\n]* | /\*.*?(?:\*/|\Z) )
-    | (?P<word> [{_LETTER}][{_LETTER}0-9.\-]* )
+    | (?P<word> {_WORD} )
     | (?P<quoted> "(?:\\.|[^"\\\r\n])*" | '(?:\\.|[^'\\\r\n])*' )
     | (?P<open> ["'] )
     | (?P<other> . )
@@ -91,13 +92,19 @@ def parse_jaas_for(
 
 def jaas_text(mechanism: str, **options: str) -> str:
     """A value with the login module of `mechanism`, one of `MODULE_OF`, and these options."""
-    quoted = [f"{name}={_quoted(value)}" for name, value in options.items()]
-    return f"{MODULE_OF[mechanism]} required {' '.join(quoted)};"
+    pairs = [f"{_name(name)}={_quoted(value)}" for name, value in options.items()]
+    return f"{MODULE_OF[mechanism]} required {' '.join(pairs)};"
+
+
+def _name(text: str) -> str:
+    """The name of an option, which may have the name of a user in it."""
+    return text if re.fullmatch(_WORD, text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    on_one_line = escaped.replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{on_one_line}"'
 
 
 def _tokens(text: str, setting: str) -> _Tokens:

@@ -9,6 +9,7 @@ from odradek.jaas import (
     PLAIN_MODULE,
     SCRAM_MODULE,
     JaasError,
+    jaas_text,
     parse_jaas,
     parse_jaas_for,
 )
@@ -38,6 +39,18 @@ def test_options(options: str, expected: dict[str, str]) -> None:
     assert module.class_name == "org.example.Login"
     assert module.control_flag == "required"
     assert module.options == expected
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_what_is_written_comes_back(options: dict[str, str]) -> None:
+    text = jaas_text("PLAIN", **options)
+    assert "\n" not in text
+    assert parse_jaas_for("PLAIN", text) == options
+
+
+def test_a_name_is_in_quotes_only_if_it_must_be() -> None:
+    text = jaas_text("PLAIN", **{"user_a": "x", "user_a@b.c": "y"})
+    assert text == f'{PLAIN_MODULE} required user_a="x" "user_a@b.c"="y";'
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from urllib.parse import quote
 from odradek.secure.client_files import client_files
 from odradek.testing import Broker
 
+from .errors import CommandError
+
 FILES_VARIABLE: Final = "ODRADEK_CLIENT_FILES"
 # librdkafka's names, as variables in capitals with `_` for `.`.
 CLIENT_PROPERTIES: Final = (
@@ -49,12 +51,19 @@ def environment_of(broker: Broker, files: Path) -> dict[str, str]:
 
 
 def write_files(broker: Broker, users: Iterable[str], directory: Path) -> None:
-    """Write the files of clients, and for each of these users others in a directory of its own."""
-    _write_clients(broker, None, directory)
-    for user in users:
-        _write_clients(broker, user, directory / "users" / file_name(user))
+    """Write the files of clients, and for each of these users others in a directory of its own.
+
+    Raises: CommandError.
+    """
     context = f'[contexts.{CONTEXT}]\nproperties = "java.properties"\n'
-    _write(directory / _CONTEXT_FILE, context)
+    try:
+        _write_clients(broker, None, directory)
+        for user in users:
+            _write_clients(broker, user, directory / "users" / file_name(user))
+        _write(directory / _CONTEXT_FILE, context)
+    except OSError as error:  # also of a user whose name is too long for a directory
+        reason = f"{error.filename}: {error.strerror}"
+        raise CommandError(f"cannot write the files for clients: {reason}") from None
 
 
 def file_name(user: str) -> str:

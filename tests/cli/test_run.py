@@ -220,6 +220,23 @@ def test_what_cannot_be_run(words: Sequence[str], code: int, sentence: str) -> N
     assert (process.returncode, log) == (code, f"Error: {sentence}\n")
 
 
+@pytest.mark.wire
+@pytest.mark.slow
+def test_users_with_any_name_have_files() -> None:
+    names = ["alice@example.com", 'a/../"b', "a" * 300]
+    acls = [word for name in names for word in ("--acl", f"User:{name} describe topic:orders")]
+    script = 'odradek topics list -q -F "$ODRADEK_CLIENT_FILES/users/a%2F..%2F%22b/java.properties"'
+    options = ["--topics", "orders", "--sasl", "PLAIN"]
+    with started([*options, *acls[:-2], "--", "sh", "-c", script]) as process:
+        shown, log = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, shown) == (0, "orders\n"), log
+    with started([*options, *acls, "--", "true"]) as process:
+        _, log = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1
+    assert log.startswith("Error: cannot write the files for clients: ")
+    assert log.endswith("aaa: File name too long\n")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
