@@ -57,7 +57,10 @@ class HttpExchange:
             self._connection.receive_data(data)
             return self._answer()
         except h11.RemoteProtocolError as error:
-            raise FetchFailed(f"does not speak HTTP: {error}") from None
+            if not data:
+                raise FetchFailed("hangs up before it has answered") from None
+            reason = str(error).partition(":")[0]  # then may follow what the other side has sent
+            raise FetchFailed(f"does not speak HTTP: {reason}") from None
 
     def _answer(self) -> Answer | None:
         while (event := self._connection.next_event()) is not h11.NEED_DATA:
@@ -69,6 +72,4 @@ class HttpExchange:
                     raise FetchFailed(f"is larger than {self._size_bytes_max} bytes")
             elif isinstance(event, h11.EndOfMessage):
                 return Answer(self._status, bytes(self._body))
-            elif isinstance(event, h11.ConnectionClosed):
-                raise FetchFailed("hangs up")
         return None
