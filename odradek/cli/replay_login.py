@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from odradek.broker.sasl.client import ServerRefused
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import error_name
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 
@@ -61,7 +61,7 @@ class Dialer:
                 request = SaslAuthenticateRequest(auth_bytes=token)
                 answer: Any = await link.ask_own(request, AUTHENTICATE_VERSION)
                 if answer.error_code:
-                    reason = answer.error_message or ErrorCode(answer.error_code).name
+                    reason = answer.error_message or error_name(answer.error_code)
                     raise PermissionError(f"the broker refuses the login: {reason}")
                 token = login.step(answer.auth_bytes)
         except ServerRefused as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.client_configs import OPEN
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, error_name
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -155,7 +155,7 @@ class ExternalBroker(Broker):
                 answer = self._cluster.ask(address, request, DeleteGroupsResponse, at_most=2)
                 for each in answer.results:
                     if each.error_code not in _EMPTY:
-                        name = ErrorCode(each.error_code).name
+                        name = error_name(each.error_code)
                         raise BrokerFailed(f"group {each.group_id} can't be deleted: {name}")
 
     def begin(self) -> None:

@@ -1,7 +1,7 @@
 """The login of the fixture's own connections."""
 
 from odradek.broker.sasl.client import ServerRefused
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import error_name
 from odradek.protocol.messages.k17_sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
@@ -33,7 +33,7 @@ def log_in(connection: Connection, access: ClientAccess) -> None:
             request = SaslAuthenticateRequest(auth_bytes=token)
             answer = connection.ask(request, AUTHENTICATE_VERSION, SaslAuthenticateResponse)
             if answer.error_code:
-                reason = answer.error_message or ErrorCode(answer.error_code).name
+                reason = answer.error_message or error_name(answer.error_code)
                 raise PermissionError(f"the broker refuses the login: {reason}")
             token = client.step(answer.auth_bytes)
     except ServerRefused as error:
