@@ -28,6 +28,8 @@ _UNKNOWN_LIFE_S: Final = 300
 def token_source(properties: Mapping[str, str]) -> TokenSource | None:
     """Where the tokens come from; None: not from here.  Raises: ValueError with a sentence."""
     handler = properties.get(LOGIN_HANDLER)
+    if handler is None and TOKEN_URL in properties:
+        raise ValueError(f"{TOKEN_URL} needs {LOGIN_HANDLER}={ENDPOINT_LOGIN_HANDLER}")
     if handler is None and JAAS not in properties:
         return None
     try:

@@ -94,7 +94,7 @@ def _source(items: frozenset[tuple[str, str]]) -> TokenSource:
     """Raises: ConfigError, ValueError."""
     properties = dict(items)
     url = parse_url(properties[TOKEN_URL])
-    options = parse_jaas_for(OAUTHBEARER, properties.get(JAAS, ""))
+    options = parse_jaas_for(OAUTHBEARER, properties[JAAS]) if JAAS in properties else {}
     for name in options:
         if not is_option(name) and name not in TRUST:
             raise BadOption(f"{name} is not an option for tokens of a token endpoint")

@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.jaas import jaas_text
 
-from .client_sasl import TOKEN_PROPERTIES, is_librdkafkas
+from .client_sasl import OAUTHBEARER, TOKEN_PROPERTIES, is_librdkafkas
 
 _STORES: Final = (
     "ssl.ca.location",
@@ -77,9 +77,11 @@ def _text(properties: Mapping[str, str], name: str) -> str | None:
 
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
+    if not properties.get("security.protocol", "").startswith("SASL"):
+        return {}
     if is_librdkafkas(properties):
         raise ValueError("Java can't get tokens as librdkafka does: sasl.oauthbearer.method=oidc")
-    if "sasl.username" not in properties:
+    if properties["sasl.mechanism"] == OAUTHBEARER:
         return {name: properties[name] for name in TOKEN_PROPERTIES if name in properties}
     user, password = properties["sasl.username"], properties["sasl.password"]
     text = jaas_text(properties["sasl.mechanism"], username=user, password=password)

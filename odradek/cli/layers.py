@@ -18,6 +18,12 @@ _ONE_OF: Final = (
     {"ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location"},
     {"ssl.key.location", "ssl.key.pem", "ssl.keystore.location"},
 )
+# Two ways to tokens, each with several properties: whoever gives one of a way does not want what
+# others have given of the other way.
+_WAYS: Final = (
+    {"sasl.jaas.config", "sasl.login.callback.handler.class"},
+    {"enable.sasl.oauthbearer.unsecure.jwt", "sasl.oauthbearer.config", "sasl.oauthbearer.method"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,10 @@ def merged(layers: Iterable[Layer]) -> tuple[dict[str, str], dict[str, str]]:
         for names in _ONE_OF:
             if names & layer.properties.keys():
                 for name in names:
+                    properties.pop(name, None)
+        for way, other in (_WAYS, _WAYS[::-1]):
+            if way & layer.properties.keys():
+                for name in other:
                     properties.pop(name, None)
         properties |= layer.properties
         sources |= dict.fromkeys(layer.properties, layer.source)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from .client_sasl import TOKEN_PROPERTIES, has_own_tokens
+from .client_sasl import TOKEN_PROPERTIES, has_own_tokens, is_librdkafkas
 from .clients import CLIENT_ID, CONNECT_TIMEOUT, Cluster
 from .errors import CommandError
 from .positions import Partition
@@ -82,7 +82,7 @@ def properties_for(kind: str, properties: Mapping[str, str]) -> dict[str, str]:
     for a producer also how long the leader may wait for its followers.
     """
     unknown = {CONNECT_TIMEOUT}
-    if has_own_tokens(properties):
+    if not is_librdkafkas(properties):
         unknown |= TOKEN_PROPERTIES
     chosen = {name: value for name, value in properties.items() if name not in unknown}
     if "request.timeout.ms" in chosen:

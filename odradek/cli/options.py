@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -8,6 +9,8 @@ import click
 
 PARTITION_LAST: Final = (1 << 31) - 1
 SECONDS_MAX: Final = 2_000_000.0  # more milliseconds do not fit into 31 bits
+_NOT_UTF_8: Final = re.compile("[\ud800-\udfff]")
+"""How Python keeps such bytes of the command line."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -20,6 +23,8 @@ def parse_pairs(
     for name, value in _split(ctx, param, values):
         if name in pairs:
             raise click.BadParameter(f"{name} is given twice", ctx, param)
+        if _NOT_UTF_8.search(value):
+            raise click.BadParameter(f"{name} has bytes that are not UTF-8", ctx, param)
         pairs[name] = value
     return pairs
 

@@ -44,6 +44,12 @@ def test_javas_names_say_the_same(given: dict[str, str], tmp_path: Path) -> None
     assert canonical(java_properties(properties)) == properties
 
 
+def test_a_login_that_is_not_used_is_not_told() -> None:
+    assert java_properties({"sasl.username": "bob"}) == {}
+    java = java_properties({"security.protocol": "SASL_SSL", **TOKENS, "sasl.username": "bob"})
+    assert java["sasl.jaas.config"] == TOKENS["sasl.jaas.config"]
+
+
 def test_a_key_in_a_file_of_its_own_goes_to_java_as_text(tmp_path: Path) -> None:
     own, key = tmp_path / "own.pem", tmp_path / "own.key"
     own.write_text(PEM)
@@ -62,7 +68,10 @@ def test_a_key_in_a_file_of_its_own_goes_to_java_as_text(tmp_path: Path) -> None
         ({"ssl.crl.location": "crl.pem"}, "no property for revoked certificates"),
         ({"ssl.ca.location": "/"}, "reads no directory of certificates"),
         ({"ssl.certificate.location": "/nosuch"}, "/nosuch can't be read"),
-        ({"sasl.oauthbearer.method": "oidc"}, "can't get tokens as librdkafka does"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.oauthbearer.method": "oidc"},
+            "can't get tokens as librdkafka does",
+        ),
     ],
 )
 def test_what_java_cannot_do_is_a_sentence(given: dict[str, str], sentence: str) -> None:

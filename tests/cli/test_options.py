@@ -6,6 +6,13 @@ from click.testing import CliRunner
 from odradek.cli import main
 
 
+def test_a_value_is_utf_8() -> None:
+    refused = CliRunner().invoke(main, ["topics", "list", "-X", "sasl.password=hunter2\udcff"])
+    assert refused.exit_code == 2
+    assert "Invalid value for '-X': sasl.password has bytes that are not UTF-8" in refused.output
+    assert "hunter2" not in refused.output
+
+
 @pytest.mark.parametrize("wrong", ["sasl.password:hunter2", "hunter2", "=hunter2"])
 def test_what_is_no_pair_is_not_shown(wrong: str) -> None:
     """It may be a password, and errors end in logs."""

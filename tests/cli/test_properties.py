@@ -116,7 +116,8 @@ def test_a_login_that_cannot_succeed_is_refused(given: dict[str, str], complaint
         ),
         ({HANDLER: "com.example.Login", **TOKENS}, "as no class is ever loaded"),
         ({HANDLER: ENDPOINT_LOGIN_HANDLER, **TOKENS}, "must be the URL of a token endpoint"),
-        ({**FROM_FILE, URL: "https://h/t"}, "sasl.jaas.config has no login modules"),
+        ({**FROM_FILE, URL: "https://h/t"}, "sasl.jaas.config: clientId must be set"),
+        ({URL: "https://h/t", **TOKENS}, f"{URL} needs {HANDLER}={ENDPOINT_LOGIN_HANDLER}"),
         ({**FROM_FILE, URL: "file:///none"}, "the token in /none cannot be read: No such file"),
     ],
 )
@@ -159,6 +160,25 @@ def test_tokens_of_librdkafka_are_for_librdkafka_only() -> None:
     cluster = chosen_cluster("h:1", None, None, {"security.protocol": "SASL_SSL", **oidc})
     with pytest.raises(CommandError, match="this command can't log in by OAUTHBEARER"):
         cluster.admin_options()
+
+
+JAVAS = {"sasl.jaas.config": f"{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub=u;"}
+LIBRDKAFKAS = {
+    "enable.sasl.oauthbearer.unsecure.jwt": "true",
+    "sasl.oauthbearer.config": "principal=alice",
+}
+
+
+@pytest.mark.parametrize(("far", "near"), [(JAVAS, LIBRDKAFKAS), (LIBRDKAFKAS, JAVAS)])
+def test_the_nearest_way_to_tokens_counts(far: dict[str, str], near: dict[str, str]) -> None:
+    layers = [layer_of("far", {**far, **TOKENS}), layer_of("near", {**near, **TOKENS})]
+    assert merged(layers)[0] == {**near, **TOKENS}
+
+
+def test_librdkafka_does_not_get_the_tokens_of_another_context() -> None:
+    far, near = {**JAVAS, **TOKENS}, {"sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+    properties, _ = merged([layer_of("far", far), layer_of("near", near)])
+    assert properties_for("Consumer", properties) == near
 
 
 def test_the_nearest_user_and_store_count() -> None:
