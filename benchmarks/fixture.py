@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from odradek.testing import Broker
 from tests.kafka.apache import Kafka39
 from tests.kafka.jars import JarsMissing
 
@@ -137,6 +138,20 @@ def unused_ms(rounds: int) -> float:
     return 1000 * statistics.median(differences)
 
 
+def reset_ms(rounds: int) -> float:
+    """Delete the topic that was written to."""
+    with Broker() as broker:
+
+        def once() -> float:
+            broker.topics.create("orders")
+            broker.produce("orders", b"v")
+            began_s = time.perf_counter()
+            broker.reset()
+            return time.perf_counter() - began_s
+
+        return 1000 * repeated(once, 10 * rounds)
+
+
 def ours(rounds: int) -> Iterator[tuple[str, float, str]]:
     """Each row: what, how much, and its limit."""
 
@@ -159,6 +174,7 @@ def ours(rounds: int) -> Iterator[tuple[str, float, str]]:
         yield title, around_ms(3, *options), "2"
         title = f"around a test, {kind}: {SEED_TOPICS} topics, all touched, p95 ms"
         yield title, around_ms(SEED_TOPICS, *options), ""
+    yield "Broker.reset() with one topic, ms", reset_ms(rounds), "100"
     yield f"{TESTS:,} tests on 2 workers without a fixture, s", wall_s(NO_FIXTURE), ""
     yield f"{TESTS:,} tests on 2 workers, child, s", wall_s(WITH_FIXTURE), "5"
     yield f"{TESTS:,} tests on 2 workers, in process, s", wall_s(WITH_FIXTURE, IN_PROCESS), "5"
