@@ -41,7 +41,7 @@ def endpoint_credentials(
     text, name = url.geturl(), given.name_of(TOKEN_URL, NAME)
     check_allowed(given, name, text)
     if url.scheme == "http":
-        logger.warning("%s=%s: who is between sees the client's secret: use https", name, text)
+        logger.warning("%s: who is between sees the client's secret: use https", shown(name, url))
     try:
         client, extensions = read_client(options)
     except BadOption as error:

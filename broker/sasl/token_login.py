@@ -51,6 +51,11 @@ def token_credentials(
     """The credentials for a listener; `options` are its login module's.  Raises: ConfigError."""
     if given.of_mechanism(NAME, LOGIN_HANDLER) == ENDPOINT_LOGIN_HANDLER:
         return _from_url(given, options or {}, runtime)
+    if given.of_mechanism(NAME, TOKEN_URL):
+        raise ConfigError(
+            f"{given.name_of(TOKEN_URL, NAME)} has no effect on unsecured tokens: set "
+            f"{given.own_name(LOGIN_HANDLER, NAME)} to {ENDPOINT_LOGIN_HANDLER}"
+        )
     try:
         source = unsecured_source(options or {}, runtime.clock.wall_ms)
     except unsecured.BadOption as error:

@@ -282,6 +282,10 @@ def test_a_file_that_does_not_have_a_token(tmp_path: Path) -> None:
             f"file:///token is not allowed: set {ALLOWED}",
         ),
         (of_tokens("", **{HANDLER: "com.example.Login"}), "must be one of org"),
+        (
+            of_tokens("unsecuredLoginStringClaim_sub=b", **{URL: "https://h/"}),
+            f"has no effect on unsecured tokens: set .*{HANDLER} to {ENDPOINT_LOGIN_HANDLER}",
+        ),
     ],
 )
 def test_tokens_that_are_refused(settings: dict[str, str], sentence: str) -> None:

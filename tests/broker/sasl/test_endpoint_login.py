@@ -143,8 +143,10 @@ def test_over_tls(certificates: Certificates, caplog: pytest.LogCaptureFixture) 
 def test_plain_http_is_warned_about(
     provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loaded(settings_for(provider))
+    url = f"{provider.token_url}?key=hunter2"
+    loaded({**settings_for(provider, **{URL: url}), ALLOWED: url})
     assert f"{PREFIX}{URL}={provider.token_url}: who is between sees the" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 def test_no_log_line_has_the_secret(
