@@ -62,7 +62,7 @@ def check_login(properties: Mapping[str, str]) -> None:
     if not protocol.startswith("SASL"):
         return
     mechanism = properties.get("sasl.mechanism")
-    known = f"use one of {', '.join(PASSWORD_MECHANISMS)}"
+    known = f"use one of {', '.join((*PASSWORD_MECHANISMS, OAUTHBEARER))}"
     if mechanism is None:
         raise ValueError(
             f"security.protocol={protocol} needs sasl.mechanism, as GSSAPI, the default of Kafka's"

@@ -78,9 +78,11 @@ class Journal:
 def read_journal(path: Path) -> Journal:
     """Read a file.  Raises: CommandError."""
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {path}: {error}") from error
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not a journal with recordings: {error}") from error
     found, without_bytes = [], 0
     try:
         for index, given in enumerate(_entries(text), 1):

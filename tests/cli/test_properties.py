@@ -87,7 +87,7 @@ def test_what_no_client_here_can_use_is_refused(given: dict[str, str], complaint
     ("given", "complaint"),
     [
         ({}, "security.protocol=SASL_SSL needs sasl.mechanism"),
-        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI is not supported: use one of PLAIN"),
+        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI is not supported: use .*512, OAUTHBEARER"),
         ({"sasl.mechanism": "scram"}, "sasl.mechanism=scram is not supported: use one of PLAIN"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": ""}, "PLAIN needs sasl.username, or sasl.ja"),
         ({"sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.password, or sasl.ja"),
