@@ -54,7 +54,8 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
     # -- its state, and the return to an earlier one
 
     def reset(self) -> None:
-        """Start and resume what is down, heal network and disks, and delete every topic.
+        """Start and resume what is down, heal network and disks, put all brokers into their racks,
+        and delete every topic.
 
         Raises: BrokerFailed.
         """
@@ -62,6 +63,7 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
         self._network.heal()
         self._heal_disks()
         self.start()
+        self._put_back_racks()
         delete_all_topics(self.admin, timeout_s=RESET_TIMEOUT_S)
 
     def snapshot(self) -> Snapshot:

@@ -55,3 +55,6 @@ def test_consumers_read_in_their_rack_and_replicas_are_spread_over_racks(three: 
         three.set_rack(7, "c")
     three.admin.post("snapshots", state.id, "restore", forgets_requests=True)
     assert racks(three) == ["given"] * 3
+    three.set_rack(1, "elsewhere")
+    three.reset()
+    assert racks(three) == ["given"] * 3
