@@ -24,6 +24,11 @@ class Server:
         self._made: tuple[Topics, Snapshot] | None = None
         """The last topics that tests wanted beside the seed, and the state with them."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether a test has closed the broker, as by `with odradek:`, for good."""
+        return self.broker._ready is None
+
     def end(self) -> list[str]:
         """End a test; why rules for faults that it made have never acted.  Raises: BrokerFailed."""
         unused = self.broker.faults.end()
@@ -63,7 +68,7 @@ class Servers:
 
     def get(self, wanted: Wanted) -> Server:
         """A server as wanted, with the seed.  Raises: BrokerFailed, Refused."""
-        if wanted not in self._servers:
+        if wanted not in self._servers or self._servers[wanted].is_closed:
             self._servers[wanted] = self._start(wanted)
         return self._servers[wanted]
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from .broker import Broker
 from .marker import Refused, Wanted, read_marker
 from .report import Report
-from .servers import Load, Server, Servers
+from .servers import Load, Servers
 
 __all__ = ["WithBroker"]
 
@@ -44,7 +44,7 @@ class WithBroker(unittest.TestCase):
     odradek: Broker
     """The broker, while a test runs."""
 
-    _server: ClassVar[Server | None] = None
+    _servers: ClassVar[Servers | None] = None
 
     def __init__(self, methodName: str = "runTest") -> None:  # its name in unittest
         super().__init__(methodName)
@@ -65,7 +65,8 @@ class WithBroker(unittest.TestCase):
                 replace(wanted, in_process=cls.odradek_in_process), topics, cls.odradek_load
             )
             cls.addClassCleanup(servers.close)
-            cls._server = servers.get(servers.usual)
+            servers.get(servers.usual)
+            cls._servers = servers
         except Refused as error:
             sentence = str(error).replace("@pytest.mark.odradek", "odradek_wants")
             raise ValueError(sentence) from None
@@ -73,15 +74,15 @@ class WithBroker(unittest.TestCase):
     @classmethod
     def tearDownClass(cls) -> None:
         """The broker is closed after it, as a class cleanup."""
-        cls._server = None
+        cls._servers = None
         super().tearDownClass()
 
     def setUp(self) -> None:
         """Return to the state of the start.  Raises: BrokerFailed."""
         super().setUp()
-        server = self._server
-        if server is None:
+        if self._servers is None:
             raise RuntimeError("setUpClass must call super().setUpClass()")
+        server = self._servers.get(self._servers.usual)
         server.clean(())
         self.odradek = server.broker
         self.addCleanup(server.end)

@@ -179,3 +179,15 @@ def test_a_file_that_cannot_be_loaded_is_named(
     servers = Servers(IN_PROCESS, (), [path])
     with pytest.raises(BrokerFailed, match=f"odradek_load: {path} can't be loaded: .*{sentence}"):
         servers.get(IN_PROCESS)
+
+
+def test_a_broker_that_a_test_has_closed_is_replaced(servers: Servers) -> None:
+    first = servers.get(IN_PROCESS)
+    first.clean(())
+    with first.broker:
+        pass
+    assert first.end() == []
+    second = servers.get(IN_PROCESS)
+    assert second is not first and second is servers.get(IN_PROCESS)
+    second.clean(())
+    assert topics(second) == {"seed"}

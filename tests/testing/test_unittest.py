@@ -88,6 +88,17 @@ def test_coroutines() -> None:
     assert (result.testsRun, result.errors, len(result.failures)) == (2, [], 1)
 
 
+def test_a_broker_that_a_test_has_closed_is_replaced() -> None:
+    class Orders(InProcess):
+        def test_a(self) -> None:
+            self.odradek.close()
+
+        def test_b(self) -> None:
+            self.odradek.topics.create("orders")
+
+    assert run(Orders).wasSuccessful()
+
+
 @pytest.mark.parametrize(
     ("wants", "sentence"),
     [
