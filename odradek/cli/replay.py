@@ -41,10 +41,10 @@ def replay(cluster: Cluster, file: Path, pace: str, timeout_s: float) -> None:
     odradek.journal.frames.bytes.
 
     Each request goes to the broker with the recorded id, or to the first one that -b names if there
-    is none. Ids of
-    producers, members, generations, fetch sessions and topics are replaced by those of this
-    cluster. Logins and other requests that may hold a password are not recorded; a request whose
-    connection was closed first is sent, and not compared. Exit code 1: an answer is different.
+    is none. Ids of producers, members, generations, fetch sessions and topics are replaced by those
+    of this cluster. Logins and other requests that may hold a password are not recorded; a request
+    whose connection was closed first is sent, and not compared. Exit code 1: an answer is
+    different.
     """
     from .replay_login import Dialer  # both need the messages
     from .replay_sending import Replay, left_out_sentence
