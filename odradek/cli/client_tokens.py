@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+import click
+
 from odradek.broker.sasl.client import ServerRefused
 from odradek.broker.sasl.token_login import TokenSource, file_source, unsecured_source
 from odradek.broker.settings.sasl import ENDPOINT_LOGIN_HANDLER
@@ -102,7 +104,9 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, object]:
         try:
             token = source.new_token()
         except ServerRefused as error:
-            raise CommandError(f"this command {error}") from None
+            reason = f"this command {error}"
+            click.echo(reason, err=True)  # librdkafka only tells that there was an exception
+            raise CommandError(reason) from None
         return token, _expires_s(token), source.user, dict(source.extensions)
 
     return {"oauth_cb": answer}

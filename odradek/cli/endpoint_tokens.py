@@ -27,6 +27,8 @@ from odradek.jaas import parse_jaas_for
 
 from .client_sasl import JAAS, OAUTHBEARER, TOKEN_PROPERTIES, TOKEN_URL, URL_ENCODES
 
+_LEFT_MS_MIN: Final = 2_000
+"""Of an old token: librdkafka shows one that ends sooner again and again, as brokers refuse."""
 _CHOICES: Final = {"false": False, "true": True}
 
 
@@ -49,7 +51,7 @@ class EndpointTokens:
                 try:
                     self._renew()
                 except FetchFailed as error:
-                    if self._token is None or self._token.expires_ms <= _wall_ms():
+                    if self._token is None or self._token.expires_ms - _LEFT_MS_MIN <= _wall_ms():
                         raise ServerRefused(f"gets no token: {self._shown} {error}") from None
                     self._renew_at_ms = _wall_ms() + AGAIN_AFTER_MS
             assert self._token is not None

@@ -82,7 +82,7 @@ def test_the_old_token_is_shown_while_there_is_no_new_one(
     monkeypatch.setattr(endpoint_tokens, "_wall_ms", lambda: now_ms + 3_500_000)
     assert [source.new_token() for _ in range(3)] == [token] * 3
     assert len(provider.asked) == 2
-    monkeypatch.setattr(endpoint_tokens, "_wall_ms", lambda: now_ms + 3_700_000)
+    monkeypatch.setattr(endpoint_tokens, "_wall_ms", lambda: now_ms + 3_598_500)
     with pytest.raises(Exception, match=r"gets no token: .* status 401 \(invalid_client\)"):
         source.new_token()
 

@@ -127,7 +127,9 @@ def test_tokens_that_nobody_has(given: dict[str, str], complaint: str) -> None:
     assert "hunter2" not in refused.value.message
 
 
-def test_tokens_for_kafka_python_and_librdkafka(tmp_path: Path) -> None:
+def test_tokens_for_kafka_python_and_librdkafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "token"
     file.write_text(unsigned({"sub": "alice", "exp": 1_900_000_000}))
     given = {"security.protocol": "SASL_SSL", **FROM_FILE, URL: f"file://{file}"}
@@ -140,6 +142,7 @@ def test_tokens_for_kafka_python_and_librdkafka(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(CommandError, match="this command gets no login: the token in"):
         answer("")
+    assert capsys.readouterr().err.startswith("this command gets no login: the token in")
 
 
 def test_unsecured_tokens() -> None:
