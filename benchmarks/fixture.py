@@ -223,6 +223,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fixture", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds: int = parser.parse_args().rounds
+    if rounds < 1:
+        parser.error("--rounds: there must be at least one")
     print(f"{'':<62}{'measured':>10}{'limit':>8}")
     for rows in (ours, kfake, apache):
         for what, measured, limit in rows(rounds):
