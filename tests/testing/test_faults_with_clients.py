@@ -226,8 +226,8 @@ def test_a_broker_that_is_older_than_it_is(broker: Broker) -> None:
 
 
 def test_a_record_expires_while_the_broker_is_silent(broker: Broker) -> None:
-    broker.faults.add(api="Produce", topic="t", delay="5s")
-    config = {"message.timeout.ms": 300, "enable.idempotence": False}
+    broker.faults.add(api="Produce", topic="t", delay="20s")
+    config = {"message.timeout.ms": 2000, "enable.idempotence": False}  # time for Metadata, too
     [error] = produced(broker, 1, **config)
     assert error is not None and error.code() == KafkaError._MSG_TIMED_OUT
 
