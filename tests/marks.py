@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 FORGOTTEN_BY_KAFKA_PYTHON: Final = pytest.mark.filterwarnings(
-    "ignore:unclosed <socket.socket:ResourceWarning"
+    r"ignore:unclosed <(socket\.socket|ssl\.SSLSocket):ResourceWarning"
 )
 """A socket that connects while its client is being closed.  Whose test it was the collector can't
 tell: it is for rooms where all sockets of this process are clients', with `collect_in_room`."""

@@ -91,7 +91,7 @@ def test_the_command_finds_brokers_and_topics_and_gives_the_exit_code() -> None:
 @pytest.mark.slow
 def test_with_tls_and_logins_the_environment_and_files_say_how_to_connect() -> None:
     script = (
-        "import os, subprocess\n"
+        "import os, subprocess, sys\n"
         "from confluent_kafka import Producer\n"
         "names = ['bootstrap.servers', 'security.protocol', 'ssl.ca.location', 'sasl.mechanism']\n"
         "names += ['sasl.username', 'sasl.password']\n"
@@ -101,10 +101,11 @@ def test_with_tls_and_logins_the_environment_and_files_say_how_to_connect() -> N
         "assert producer.flush(30) == 0\n"
         "files = os.environ['ODRADEK_CLIENT_FILES']\n"
         "assert {os.stat(f'{files}/{n}').st_mode & 0o77 for n in os.listdir(files)} == {0}\n"
-        "consume = ['odradek', 'consume', 'orders', '-o', 'earliest', '-n', '1']\n"
+        "odradek = [sys.executable, '-m', 'odradek']\n"
+        "consume = [*odradek, 'consume', 'orders', '-o', 'earliest', '-n', '1']\n"
         "subprocess.run(consume, check=True)\n"
         "alice = ['-F', f'{files}/users/alice/java.properties']\n"
-        "subprocess.run(['odradek', 'topics', 'list', '-q', *alice], check=True)\n"
+        "subprocess.run([*odradek, 'topics', 'list', '-q', *alice], check=True)\n"
     )
     options = ["--tls", "--sasl", "SCRAM-SHA-512", "--topics", "orders,others"]
     options += ["--acl", "User:alice describe topic:orders"]
@@ -119,9 +120,9 @@ def test_what_holds_for_other_brokers_is_not_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KAFKA_SASL_PASSWORD", "of production")
     monkeypatch.setenv("ODRADEK_CONTEXT", "production")
     script = (
-        "import os, subprocess\n"
+        "import os, subprocess, sys\n"
         "print(os.environ['KAFKA_SECURITY_PROTOCOL'], 'KAFKA_SASL_PASSWORD' in os.environ)\n"
-        "subprocess.run(['odradek', 'topics', 'list', '-q'])\n"
+        "subprocess.run([sys.executable, '-m', 'odradek', 'topics', 'list', '-q'])\n"
     )
     with started(["--topics", "here", "--", sys.executable, "-u", "-c", script]) as process:
         shown, log = process.communicate(timeout=DEADLINE_S)
@@ -225,7 +226,8 @@ def test_what_cannot_be_run(words: Sequence[str], code: int, sentence: str) -> N
 def test_users_with_any_name_have_files() -> None:
     names = ["alice@example.com", 'a/../"b', "a" * 300]
     acls = [word for name in names for word in ("--acl", f"User:{name} describe topic:orders")]
-    script = 'odradek topics list -q -F "$ODRADEK_CLIENT_FILES/users/a%2F..%2F%22b/java.properties"'
+    file = "$ODRADEK_CLIENT_FILES/users/a%2F..%2F%22b/java.properties"
+    script = f'{sys.executable} -m odradek topics list -q -F "{file}"'
     options = ["--topics", "orders", "--sasl", "PLAIN"]
     with started([*options, *acls[:-2], "--", "sh", "-c", script]) as process:
         shown, log = process.communicate(timeout=DEADLINE_S)
