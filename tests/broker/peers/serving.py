@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from odradek.protocol.framing import encode_response, read_request_start
 from odradek.protocol.messages.k12_heartbeat import HeartbeatResponse
+from tests.support.awaiting import turns
 from tests.support.connections import read_frame
 
 HOST = "127.0.0.1"
@@ -35,6 +36,7 @@ class Server:
             yield
         finally:
             server.close()
+            await turns()  # until those that came just now are among the others
             for writer in self.connections:
                 writer.transport.abort()
 

@@ -14,6 +14,7 @@ from odradek.protocol.messages.k01_fetch import FetchRequest
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest
 from odradek.protocol.schema import Message
 from tests.broker.running import HOST
+from tests.support.awaiting import turns
 from tests.support.connections import read_frame
 
 KINDS: Final[dict[int, type[Message]]] = {1: FetchRequest, 2: ListOffsetsRequest}
@@ -43,6 +44,7 @@ class FakeLeader:
     async def stop(self) -> None:
         assert self._server is not None
         self._server.close()
+        await turns()  # until those that came just now are among the others
         for writer in self._writers:
             writer.transport.abort()
         await self._server.wait_closed()
