@@ -96,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker."""
+    _leave_asserts_alone(config)
     if _given(config, "keep") not in KEEPS:
         raise pytest.UsageError(f"odradek_keep: {_given(config, 'keep')!r} is none of none, failed")
     config.addinivalue_line("markers", MARKER)
@@ -108,6 +109,19 @@ def pytest_configure(config: pytest.Config) -> None:
                 "odradek_prefix is for brokers with other users: give odradek_external or "
                 "odradek_share, too"
             )
+
+
+def _leave_asserts_alone(config: pytest.Config) -> None:
+    """Import the broker as it is.
+
+    pytest rewrites the asserts of all modules of a distribution with a plugin, and compiles them
+    for that, which takes a second, in each run if no bytecode is written.  There is no public way
+    to say no; if this one ends, only that second is lost.
+    """
+    hook = getattr(config.pluginmanager, "rewrite_hook", None)
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("odradek")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
