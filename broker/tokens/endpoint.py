@@ -7,13 +7,13 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from ssl import SSLCertVerificationError, SSLContext
+from ssl import SSLContext
 from typing import Final
 from urllib.parse import SplitResult
 
 from .client_credentials import ClientCredentials, OwnToken
 from .fetch import READ_BYTES, port_of
-from .http_exchange import Answer, FetchFailed, HttpExchange
+from .http_exchange import Answer, FetchFailed, HttpExchange, reaching
 
 SIZE_BYTES_MAX: Final = 1 << 17
 _LOOK_UP_S: Final = 10.0
@@ -41,15 +41,11 @@ class TokenEndpoint:
     def fetch(self) -> OwnToken:
         """Get a token.  Raises: FetchFailed, TokenRefused."""
         try:
-            answer = self._ask()
+            with reaching():
+                answer = self._ask()
         except TimeoutError:
             waited = f"{self.connect_timeout_s:g} and {self.answer_timeout_s:g} s"
             raise FetchFailed(f"does not connect and answer within {waited}") from None
-        except SSLCertVerificationError as error:
-            reason = f"has a certificate that is refused: {error.verify_message}"
-            raise FetchFailed(reason) from None
-        except OSError as error:  # also of TLS
-            raise FetchFailed(f"cannot be reached: {error.strerror or error}") from None
         token = self.credentials.token_in(answer)
         return OwnToken.parse(token, self.user_claim)
 

@@ -5,14 +5,14 @@ asked.
 """
 
 import asyncio
-from ssl import SSLCertVerificationError, SSLContext
+from ssl import SSLContext
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from odradek.storage.files import NotRegular, read_regular
 
 from ..slow_reads import SlowReads
-from .http_exchange import SIZE_BYTES_MAX, FetchFailed, HttpExchange
+from .http_exchange import SIZE_BYTES_MAX, FetchFailed, HttpExchange, reaching
 
 TIMEOUT_S: Final = 10.0
 READ_BYTES: Final = 1 << 16
@@ -71,16 +71,13 @@ async def fetch(
     Raises: FetchFailed.
     """
     try:
-        if url.scheme == "file":
-            return await reads(read_file, unquote(url.path))
-        async with asyncio.timeout(TIMEOUT_S):
-            return await _get(url, context)
+        with reaching():
+            if url.scheme == "file":
+                return await reads(read_file, unquote(url.path))
+            async with asyncio.timeout(TIMEOUT_S):
+                return await _get(url, context)
     except TimeoutError:
         raise FetchFailed(f"does not answer within {TIMEOUT_S:g} s") from None
-    except SSLCertVerificationError as error:
-        raise FetchFailed(f"has a certificate that is refused: {error.verify_message}") from None
-    except OSError as error:  # also of TLS
-        raise FetchFailed(f"cannot be reached: {error.strerror or error}") from None
 
 
 async def _get(url: SplitResult, context: SSLContext | None) -> bytes:

@@ -3,7 +3,9 @@
 No redirect is followed: only what the settings allow is asked.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from ssl import SSLCertVerificationError
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult
 
@@ -14,6 +16,19 @@ SIZE_BYTES_MAX: Final = 1 << 20
 
 class FetchFailed(Exception):
     """Nothing could be fetched; the text is part of a sentence whose subject is the URL."""
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Say why what is asked inside cannot be reached.  Raises: FetchFailed, TimeoutError."""
+    try:
+        yield
+    except TimeoutError:
+        raise  # the caller knows how long it has waited
+    except SSLCertVerificationError as error:
+        raise FetchFailed(f"has a certificate that is refused: {error.verify_message}") from None
+    except OSError as error:  # also of TLS
+        raise FetchFailed(f"cannot be reached: {error.strerror or error}") from None
 
 
 class Answer(NamedTuple):
