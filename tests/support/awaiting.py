@@ -1,15 +1,28 @@
 """The one way in which coroutines of tests wait; everything else goes on meanwhile."""
 
 import asyncio
+import functools
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Final, ParamSpec
 
 from .waiting import What, not_yet
 
 TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.001
 TURNS: Final = 10
+P = ParamSpec("P")
+
+
+def in_loop(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:
+    """Run each call of a test in a loop of its own, without a deadline: its clock may jump."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 async def until(
@@ -50,3 +63,15 @@ async def pass_over(seconds: float) -> None:
     time = loop.time
     loop.time = lambda: time() + seconds  # type: ignore[method-assign] # until it is closed
     await turns(TURNS)  # a timer wakes a task, which wakes another
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Run what goes on forever; at the end it must still do so, and is cancelled."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()

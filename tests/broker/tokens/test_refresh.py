@@ -1,12 +1,10 @@
 """Where keys come from: files and web servers, good and bad ones, at the start and later."""
 
 import asyncio
-import functools
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,22 +15,12 @@ from odradek.broker.tokens.fetch import fetch, parse_url
 from odradek.broker.tokens.http_exchange import SIZE_BYTES_MAX, FetchFailed
 from odradek.broker.tokens.keys import BadKeys
 from odradek.broker.tokens.refresh import COOL_DOWN_MS, Pauses, RefreshedKeys
-from tests.support.awaiting import until
+from tests.support.awaiting import in_background, in_loop, until
 from tests.support.certificates import Certificates
 from tests.support.tokens import jwk, jwks
 
 HOST = "127.0.0.1"
 OLD, NEW = jwks(jwk("ES256")), jwks(jwk("ES256-new"))
-
-
-def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in a loop of its own."""
-
-    @functools.wraps(test)
-    def run(*arguments: Any, **fixtures: Any) -> None:
-        asyncio.run(test(*arguments, **fixtures))
-
-    return run
 
 
 async def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
@@ -175,23 +163,12 @@ class Provider:
         return RefreshedKeys("http://h", self.fetch, pauses, lambda: self.now_ms)
 
 
-@asynccontextmanager
-async def running(keys: RefreshedKeys) -> AsyncIterator[None]:
-    task = asyncio.create_task(keys.refresh_forever())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-
 @in_loop
 async def test_an_unknown_key_has_the_keys_read_again_but_not_often() -> None:
     provider = Provider(OLD, NEW)
     keys = provider.keys()
     await keys.read()
-    async with running(keys):
+    async with in_background(keys.refresh_forever()):
         assert keys.find("ES256", "ES256")
         assert keys.find("ES256", "ES256-new") is None  # too soon
         provider.now_ms = COOL_DOWN_MS
@@ -213,7 +190,7 @@ async def test_keys_are_read_again_when_it_is_time(caplog: pytest.LogCaptureFixt
     provider = Provider(OLD, None, b"nonsense", NEW)
     keys = provider.keys(refresh_ms=1)
     await keys.read()
-    async with running(keys):
+    async with in_background(keys.refresh_forever()):
         await until(lambda: keys.find("ES256", "ES256-new") is not None, "the new key is known")
     assert provider.count >= 4
 
@@ -230,7 +207,7 @@ async def test_old_keys_stay_if_there_are_no_new_ones(caplog: pytest.LogCaptureF
         provider.now_ms += 5
         return "keys of tokens not read url=http://h error=is not there" in caplog.text
 
-    async with running(keys):
+    async with in_background(keys.refresh_forever()):
         await until(moves_on, "it is given up")
     assert keys.find("ES256", "ES256")
 

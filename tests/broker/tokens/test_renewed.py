@@ -1,10 +1,6 @@
 """A broker's own token over its life: the first one, renewals, and failures of these."""
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -13,7 +9,7 @@ from odradek.broker.tokens.client_credentials import OwnToken, TokenRefused
 from odradek.broker.tokens.http_exchange import FetchFailed
 from odradek.broker.tokens.renewal import AGAIN_AFTER_MS, Retries, Window
 from odradek.broker.tokens.renewed import Renewals, RenewedToken
-from tests.support.awaiting import pass_over, turns
+from tests.support.awaiting import in_background, in_loop, pass_over, turns
 
 LASTS_S = 1000
 RENEWALS = Renewals(Window(0.8, 0.0, 0, 0), Retries(100, 0))
@@ -50,27 +46,6 @@ class Endpoint:
         return RenewedToken("URL", self.fetch, renewals, self.clock, lambda: 0.0)
 
 
-def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in a loop of its own."""
-
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
-
-
-@asynccontextmanager
-async def renewing(token: RenewedToken) -> AsyncIterator[None]:
-    task = asyncio.create_task(token.renew_forever())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-
 @in_loop
 async def test_many_logins_share_one_request() -> None:
     endpoint = Endpoint()
@@ -85,7 +60,7 @@ async def test_a_token_is_renewed_before_it_ends() -> None:
     endpoint = Endpoint()
     token = endpoint.token()
     assert await token.current() == "token 1"
-    async with renewing(token):
+    async with in_background(token.renew_forever()):
         await pass_over(0.79 * LASTS_S)
         assert endpoint.count == 1
         await pass_over(0.02 * LASTS_S)
@@ -113,7 +88,7 @@ async def test_the_old_token_is_shown_while_there_is_no_new_one(
     token = endpoint.token()
     await token.current()
     endpoint.failures = [AWAY] * 1000
-    async with renewing(token):
+    async with in_background(token.renew_forever()):
         await pass_over(0.9 * LASTS_S)
         assert "token not renewed endpoint=URL error=answers with status 503" in caplog.text
         assert await token.current() == "token 1"
