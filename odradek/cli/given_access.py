@@ -19,7 +19,7 @@ from odradek.client_configs import (
     no_client,
 )
 
-from .client_sasl import TOKEN_PROPERTIES, has_own_tokens
+from .client_sasl import TOKEN_PROPERTIES, has_own_tokens, is_librdkafkas
 from .client_tls import tls_context
 from .clients import Cluster, cluster_of
 from .errors import CommandError
@@ -67,7 +67,7 @@ class GivenAccess:
 
     def check_reachable(self, bootstrap_servers: str) -> None:
         """Return once a broker has answered, and accepted the login.  Raises: CommandError."""
-        if self.mechanism == OAUTHBEARER and not has_own_tokens(self._properties):
+        if self.mechanism == OAUTHBEARER and is_librdkafkas(self._properties):
             raise CommandError(
                 f"{self._path}: the fixtures can't log in by OAUTHBEARER with tokens that "
                 "librdkafka gets"

@@ -7,7 +7,7 @@ from odradek.protocol.errors import error_name
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 
-from .client_sasl import OAUTHBEARER, has_own_tokens
+from .client_sasl import OAUTHBEARER, is_librdkafkas
 from .client_tls import TLS_PROPERTIES, tls_context
 from .clients import CONNECT_TIMEOUT, Cluster
 from .errors import CommandError
@@ -30,7 +30,7 @@ class Dialer:
         self._properties = cluster.properties
         self._logs_in = cluster.properties.get("security.protocol", "").startswith("SASL")
         mechanism = cluster.properties.get("sasl.mechanism")
-        if self._logs_in and mechanism == OAUTHBEARER and not has_own_tokens(cluster.properties):
+        if self._logs_in and mechanism == OAUTHBEARER and is_librdkafkas(cluster.properties):
             raise CommandError(
                 "this command can't log in by OAUTHBEARER with tokens that librdkafka gets"
             )
