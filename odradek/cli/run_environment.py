@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from odradek.secure.client_files import client_files
 from odradek.testing import Broker
+from odradek.testing.scratch import write_for_owner
 
 from .errors import CommandError
 
@@ -27,7 +28,6 @@ CLIENT_PROPERTIES: Final = (
 )
 CONTEXT: Final = "odradek-run"
 _CONTEXT_FILE: Final = "config.toml"
-_OWNER_ONLY: Final = 0o600
 
 
 def environment_of(broker: Broker, files: Path) -> dict[str, str]:
@@ -60,7 +60,7 @@ def write_files(broker: Broker, users: Iterable[str], directory: Path) -> None:
         _write_clients(broker, None, directory)
         for user in users:
             _write_clients(broker, user, directory / "users" / file_name(user))
-        _write(directory / _CONTEXT_FILE, context)
+        write_for_owner(directory / _CONTEXT_FILE, context)
     except OSError as error:  # also of a user whose name is too long for a directory
         reason = f"{error.filename}: {error.strerror}"
         raise CommandError(f"cannot write the files for clients: {reason}") from None
@@ -76,9 +76,4 @@ def _write_clients(broker: Broker, user: str | None, directory: Path) -> None:
     for each in (directory.parent, directory):
         each.mkdir(mode=0o700, exist_ok=True)
     for name, text in client_files(lambda client: broker.client_config(client, user=user)).items():
-        _write(directory / name, text)
-
-
-def _write(path: Path, text: str) -> None:
-    path.touch(_OWNER_ONLY)
-    path.write_text(text, encoding="utf-8")
+        write_for_owner(directory / name, text)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.broker.settings.declaration import ConfigError
-from odradek.client_configs import Access, client_config
+from odradek.client_configs import Access
 
 from .authority import Authority, Issued
 from .client_files import client_files
@@ -60,8 +60,7 @@ class SecureFiles:
 
     def write_clients(self, bootstrap_servers: str) -> dict[str, Path]:
         """Write a file for each client; return their paths.  Raises: OSError."""
-        config = partial(client_config, bootstrap_servers=bootstrap_servers, access=self.access)
-        texts = client_files(config)
+        texts = client_files(partial(self.access.config, bootstrap_servers=bootstrap_servers))
         paths = {name: self._path(name) for name in texts}
         for name, path in paths.items():
             self._write(path, texts[name].encode())

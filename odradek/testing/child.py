@@ -19,6 +19,7 @@ from typing import IO, Final
 
 from .errors import BrokerFailed, hides
 from .ready import Ready, Start
+from .scratch import write_for_owner
 
 __tracebackhide__ = hides
 STOP_TIMEOUT_S: Final = 20.0
@@ -130,8 +131,7 @@ class ChildBroker:
     def _file_of_owner(self, kind: str, text: str) -> str:
         """The path of a file beside the log that only this user can read."""
         path = self._log_path.with_suffix(f".{kind}")
-        path.touch(0o600)
-        path.write_text(text)
+        write_for_owner(path, text)
         return str(path)
 
     def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:

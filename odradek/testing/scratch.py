@@ -33,6 +33,12 @@ class Scratch:
             self._owner = None
 
 
+def write_for_owner(path: Path, text: str) -> None:
+    """Write a file that only this user can read.  Raises: OSError."""
+    path.touch(0o600)
+    path.write_text(text, encoding="utf-8")
+
+
 def remove_ownerless(parent: Path) -> None:
     """Remove the directories that killed processes of this user have left behind."""
     for directory in parent.glob(f"{PREFIX}*"):

@@ -16,6 +16,7 @@ from odradek.jaas import jaas_text
 
 from .errors import BrokerFailed, hides
 from .ready import Address
+from .scratch import write_for_owner
 
 if TYPE_CHECKING:
     from odradek.broker.core.acls.terms import Binding
@@ -178,8 +179,7 @@ class Security:
         broker = authority.issue("broker", [HOST, "localhost"], now)
         trusted, store = directory / "authority.pem", directory / "broker.pem"
         trusted.write_bytes(authority.pem.certificate)
-        store.touch(0o600)
-        store.write_bytes(broker.store)
+        write_for_owner(store, broker.store.decode())
         self.settings["ssl.keystore.location"] = str(store)
         if is_cluster:
             self.settings["ssl.truststore.location"] = str(trusted)
