@@ -28,3 +28,20 @@ def test_it_is_javas_hash_code_without_its_sign(group_id: str, hashed: int, coun
 @example(b"", 1)
 def test_a_record_goes_where_kafka_python_puts_it(key: bytes, count: int) -> None:
     assert partition_of_key(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
+
+
+def horner(text: str) -> int:
+    """Java's hash code, as its documentation says it."""
+    hashed = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        hashed = (31 * hashed + unit) % 2**32
+    return hashed - 2**32 * (hashed >= 2**31)
+
+
+@given(st.text(st.characters(), max_size=70), st.sampled_from([1, 1000]))
+@example("\uffff", 32_767)
+@example("\uffff", 32_768)
+@example("a\U0010ffffb\ud800", 7)
+def test_long_ids(text: str, times: int) -> None:
+    key = text * times
+    assert partition_of(key, 2**31) == abs(horner(key)) % 2**31
