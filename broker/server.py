@@ -423,6 +423,7 @@ class Broker:
         node.metrics.add_gauges({"connection_count": connections.__len__})
         self._stack.callback(connections.close_all)
         self._tasks.spawn(connections.sweep_forever(), "sweep connections")
+        self._tasks.spawn(connections.shares.watch(), "watch for floods")
         for offer in self._offers.values():
             if offer.keys is not None:
                 self._tasks.spawn(offer.keys.refresh_forever(), "refresh keys of tokens")

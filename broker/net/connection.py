@@ -10,22 +10,23 @@ a client that does not read. A waiting connection continues to read if its buffe
 only the beginning of a frame that may be handled once it is whole; so it notices when its client
 hangs up. Reading also stops while there is no memory for the rest of a large frame.
 
-Of many frames that have come together only some are handled in a row (`slices`). The rest waits
-for its turn, and in each turn of the loop only one of all such connections goes on.
+Of many frames that have come together only those are handled which fit into a turn. The rest waits
+for the next one, and under a flood all connections take turns (`shares`).
 """
 
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import Writer
 from odradek.storage.log.span import Span
 
-from ..slices import Slices
 from .call import ANONYMOUS, CloseConnection
 from .receive import FrameBuffer
+from .shares import TURN_NS
 
 if TYPE_CHECKING:
     from ..core.refused_batches import RefusedBatches
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAITING_RECEIVE_BYTES_MAX: Final = 1 << 16
-_LOOKS: Final = frozenset({1, 2, 4})
-_LOOKS_LAST: Final = 8
-"""After how many frames in a row to look at the clock; then after each further eight."""
+FRAMES_IN_A_TURN_MAX: Final = 100
+"""Even if the clock stands still, as in a simulation."""
+_LOOKS: Final = 8
+"""So many frames in a row are each followed by a look at the clock; then each eighth one is."""
 
 
 class Connection(ABC):
@@ -46,10 +48,12 @@ class Connection(ABC):
 
     __slots__ = (
         "_connections",
-        "_continues",
         "_floods",
+        "_looks_away",
+        "_next",
         "_out",
         "_reading",
+        "_shares",
         "_span_sent_bytes",
         "active_ms",
         "closed",
@@ -61,16 +65,21 @@ class Connection(ABC):
         "listener_name",
         "principal",
         "refused_batches",
+        "rested_ns",
         "software",
     )
 
     def __init__(self, connections: "Connections", listener_name: str, host: str) -> None:
         self._connections = connections
         self._reading = True
-        self._continues = False
-        """Whether more frames are handled when it is this connection's turn."""
+        self._shares = connections.shares
+        self.rested_ns = connections.shares.last_rested_ns
+        self._next: Callable[[], None] | None = None
+        """What is done when it is this connection's turn."""
+        self._looks_away = False
+        """Whether it is not notified of received bytes until then, although it reads."""
         self._floods = False
-        """Whether more requests came at once than are handled in a row: fewer are received then."""
+        """Whether more requests came at once than fit into a turn: fewer are received then."""
         self._out: deque[memoryview | Span] = deque()
         """Pieces that wait to be sent, in order."""
         self._span_sent_bytes = 0
@@ -189,17 +198,50 @@ class Connection(ABC):
         self.active_ms = self._connections.clock.now_ms()
         self._floods = False
         self.frames.received(size_bytes)
-        self.resume()
+        self._handle()
 
     def resume(self) -> None:
-        """Handle the buffered frames that may be handled now."""
-        if self.closed or self._connections.is_paused:
+        """Handle the buffered frames that may be handled."""
+        if self.frames.buffered_bytes:
+            if self._next is None:
+                self._take_turn(self._handle)
+        elif not (self.closed or self._connections.is_paused):
+            self._read_on()
+
+    def _take_turn(self, serve: Callable[[], None]) -> None:
+        """Call `serve` when it is this connection's turn; it must not wait for one already."""
+        self._next = serve
+        if self._shares.take_turns:
+            self._shares.enter(self)
+        else:
+            self.on_turn()
+
+    def on_turn(self) -> None:
+        """Do what was to be done when it is this connection's turn."""
+        serve, self._next = self._next, None
+        if serve is None or self.closed or self._connections.is_paused:
             return
-        frames = self.frames
-        if frames.buffered_bytes:
+        if self._looks_away:
+            self._looks_away = False
+            if self._reading:
+                self._resume_reading()
+        serve()
+
+    def _look_away(self) -> None:
+        """Stop being notified of received bytes for as long as it waits for its turn."""
+        self._looks_away = True
+        self._pause_reading()
+
+    def _handle(self) -> None:
+        """Handle the buffered frames that may be handled now."""
+        if self.frames.buffered_bytes:
             self._handle_frames()
-            if self.closed:
-                return
+        if not self.closed:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read on, unless something that was read has to wait."""
+        frames = self.frames
         if not frames.buffered_bytes:
             frames.close()
             if not self._reading:
@@ -207,7 +249,7 @@ class Connection(ABC):
             return
         while not frames.settle(self.active_ms):
             self._connections.reclaim_memory()
-        if self._continues or self.is_sending or not self._may_follow_later():
+        if self._next is not None or self.is_sending or not self._may_follow_later():
             self._set_reading(False)
         elif frames.make_room():
             self._set_reading(True)
@@ -253,8 +295,8 @@ class Connection(ABC):
 
     def _handle_frames(self) -> None:
         frames = self.frames
-        slices: Slices | None = None
-        handled = 0
+        clock_ns = self._shares.now_ns
+        handled = ends_ns = 0
         self.is_gathering = True
         try:
             while frames.buffered_bytes and not self.is_sending:
@@ -265,11 +307,12 @@ class Connection(ABC):
                     if dispatcher.parked and not dispatcher.may_follow(frame):
                         return
                     # Not before each frame: that would cost small ones some percent of their time.
-                    if handled in _LOOKS or (handled and not handled % _LOOKS_LAST):
-                        if slices is None:
-                            slices = Slices(self._connections.clock)
-                        elif slices.is_over:
-                            self._continue_soon()
+                    if handled and (handled < _LOOKS or not handled % _LOOKS):
+                        now_ns = clock_ns()
+                        if handled == 1:
+                            ends_ns = now_ns + TURN_NS
+                        elif now_ns >= ends_ns or handled > FRAMES_IN_A_TURN_MAX:
+                            self._wait_for_turn()
                             return
                     handled += 1
                     dispatcher.on_frame(frame)
@@ -289,14 +332,11 @@ class Connection(ABC):
         finally:
             self.send_gathered()
 
-    def _continue_soon(self) -> None:
-        if not self._continues:
-            self._continues = self._floods = True
-            self._connections.floods.add(self._continue)
-
-    def _continue(self) -> None:
-        self._continues = False
-        self.resume()
+    def _wait_for_turn(self) -> None:
+        self._floods = True
+        if self._next is None:
+            self._next = self._handle
+            self._shares.wait(self)
 
     def _set_reading(self, reading: bool) -> None:
         if reading != self._reading:

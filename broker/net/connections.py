@@ -17,6 +17,7 @@ from .connection import Connection
 from .dispatcher import Dispatcher
 from .plain_socket import PlainConnection
 from .receive import ReceiveBudget
+from .shares import Shares
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Connections:
         self._receive_buffer_bytes = config.socket_receive_buffer_bytes
         self._offload = runtime.offload
         self.handshakes = Turns()
-        self.floods = Turns()
+        self.shares = Shares(runtime.loop_ns)
         self._open: dict[Connection, None] = {}
         self._waiting_for_memory: dict[Connection, None] = {}
         self._wakes_memory_waiters = False

@@ -138,6 +138,15 @@ class PlainConnection(Connection):
             self._wait_until_writable(True)
 
     def _on_readable(self) -> None:
+        if self._next is not None:  # the loop would say so again in each of its turns
+            self._look_away()
+        elif self._shares.take_turns:
+            self._take_turn(self._receive)
+        else:
+            self._receive()
+
+    def _receive(self) -> None:
+        """Receive what has come, and handle it."""
         try:
             received = self._socket.recv_into(self.room())
         except (BlockingIOError, InterruptedError):

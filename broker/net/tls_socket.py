@@ -71,24 +71,24 @@ class TlsConnection(PlainConnection):
 
     def _on_readable(self) -> None:
         if self._deadline is None:
-            self._receive_and_read()
-        elif self._receive(HANDSHAKE_RECEIVE_BYTES_MAX):
+            super()._on_readable()
+        elif self._receive_records(HANDSHAKE_RECEIVE_BYTES_MAX):
             self._loop.remove_reader(self._fd)  # until its turn
             self._connections.handshakes.add(self._shake_hands)
 
-    def _receive_and_read(self) -> None:
+    def _receive(self) -> None:
         room, count = self.room(), 0
         while not self.closed:
             # No more than there is room for, but for a part of a record that has come before.
             wanted = min(max(len(room) - count, RECEIVE_BYTES_MIN), len(self._scratch))
-            received = self._receive(wanted, hangs_up=not count)
+            received = self._receive_records(wanted, hangs_up=not count)
             decrypted = self._decrypt(room[count:]) if received else 0
             count += decrypted
             if received < wanted or not decrypted or count == len(room):
                 break
         self._take(count)
 
-    def _receive(self, size_bytes_max: int, *, hangs_up: bool = True) -> int:
+    def _receive_records(self, size_bytes_max: int, *, hangs_up: bool = True) -> int:
         """Receive for TLS; return the size.  `hangs_up`: now, if the client has hung up."""
         try:
             received = self._socket.recv_into(self._scratch[:size_bytes_max])
@@ -163,10 +163,12 @@ class TlsConnection(PlainConnection):
 
     def _read_more(self) -> None:
         """Read what has come with bytes that were read before, once the handshake is over."""
-        # What is read while the broker is paused would stay in memory that others receive into.
-        if self._deadline is not None or self._connections.is_paused:
-            return
-        if self._reading and not self.closed and not self._session.is_drained:
+        if self._deadline is None and self._next is None:
+            self._take_turn(self._read_rest)
+
+    def _read_rest(self) -> None:
+        # Never while the broker is paused: it would stay in memory that others receive into.
+        if self._reading and not self._session.is_drained:
             self._take(self._decrypt(self.room()))
 
     def _resume_reading(self) -> None:
@@ -174,9 +176,8 @@ class TlsConnection(PlainConnection):
         if not self._session.is_drained:
             self._loop.call_soon(self._read_more)
 
-    def resume(self) -> None:
-        """Handle the buffered frames that may be handled now."""
-        super().resume()
+    def _read_on(self) -> None:
+        super()._read_on()
         if self._session.has_ended:
             self._close_when_answered()
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,9 @@ class LeapingClock(Clock):
     def timer_ms(self) -> int:
         return self.now_ms() + self.ahead_ms
 
+    def loop_ns(self) -> int:
+        return time.perf_counter_ns() + self.moved_ms * 1_000_000
+
 
 class RunningBroker(Broker):
     """A broker whose parts a test can look at."""
@@ -121,10 +125,11 @@ def make_broker(
     }
     runtime = Runtime.system()
     runtime.files = files or WatchedFiles()
-    runtime.clock = LeapingClock(runtime)
+    runtime.clock = clock = LeapingClock(runtime)
+    runtime.loop_ns = clock.loop_ns
     runtime.store_offload = inline_offload  # a start commits twenty times
     broker = RunningBroker(load_config(overrides=overrides), runtime, portable=portable)
-    broker.files, broker.clock = runtime.files, runtime.clock
+    broker.files, broker.clock = runtime.files, clock
     return broker, runtime
 
 
