@@ -2,12 +2,15 @@
 
 A Python thread would hold the interpreter, and block the event loop, for milliseconds at a time. A
 child process only costs its start (a twentieth of a second).
+
+Threads do whatever waits for a child, also for its end. They go on if nobody waits for them any
+longer, as when a broker crashes: its task is cancelled, and again at the end of the event loop.
 """
 
-import asyncio
 import contextlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX: Final = 64 << 20
 OnProgress = Callable[[int], None]
+Child = subprocess.Popen[bytes]
 
 
 class JobFailed(StorageError):
@@ -46,29 +50,47 @@ class Jobs(Protocol):
 class ChildJobs:
     """Runs each job in its own child process."""
 
+    def __init__(self, offload: "Offload") -> None:
+        """`offload` must have a thread for each call: it lasts as long as the job."""
+        self._offload = offload
+
     async def __call__(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress | None = None
     ) -> Result:
         """Start a process, send it the job, and read its lines until the result."""
-        child = await _start()
+        child = _start()
         try:
-            return await _converse(child, _request(name, arguments), on_progress)
+            return await self._converse(child, _request(name, arguments), on_progress)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await asyncio.shield(child.wait())
+            child.kill()
+            await self._offload(_reap, child)
+
+    async def _converse(
+        self, child: Child, job: Mapping[str, Any], on_progress: OnProgress | None
+    ) -> Result:
+        assert child.stdout is not None
+        await self._offload(_send, child, json.dumps(job).encode())
+        # A line without an end was cut short when the process was killed.
+        while (line := await self._offload(child.stdout.readline, LINE_BYTES_MAX)).endswith(b"\n"):
+            said = json.loads(line)
+            if "result" in said:
+                result: Result = said["result"]
+                return result
+            if "error" in said:
+                raise _error(said)
+            if on_progress is not None:
+                on_progress(said["done_bytes"])
+        code = await self._offload(child.wait)
+        raise JobFailed(f"the process of the job {job['job']} ended with {code}")
 
 
-async def _start() -> asyncio.subprocess.Process:
+def _start() -> Child:
     """Raises: JobFailed."""
     try:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "odradek.storage.jobs",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LINE_BYTES_MAX,
+        return subprocess.Popen(
+            [sys.executable, "-m", "odradek.storage.jobs"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
     except OSError as error:  # too many processes or descriptors, no memory
         raise JobFailed(f"no process can be started for a job: {error}") from error
@@ -79,26 +101,16 @@ def _request(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"job": name, "arguments": dict(arguments), "parent": os.getpid()}
 
 
-async def _converse(
-    child: asyncio.subprocess.Process, job: dict[str, Any], on_progress: OnProgress | None
-) -> Result:
+def _send(child: Child, request: bytes) -> None:
     assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin as stdin:  # it has ended: stdout shows
+        stdin.write(request)
+
+
+def _reap(child: Child) -> None:
+    child.wait()
     assert child.stdout is not None
-    with contextlib.suppress(ConnectionError):  # the child has ended: the empty line below shows it
-        child.stdin.write(json.dumps(job).encode())
-        await child.stdin.drain()
-    child.stdin.close()
-    # A line without an end was cut short when the process was killed.
-    while (line := await child.stdout.readline()).endswith(b"\n"):
-        said = json.loads(line)
-        if "result" in said:
-            result: Result = said["result"]
-            return result
-        if "error" in said:
-            raise _error(said)
-        if on_progress is not None:
-            on_progress(said["done_bytes"])
-    raise JobFailed(f"the process of the job {job['job']} ended with {await child.wait()}")
+    child.stdout.close()  # may wait for a thread that reads; there is nothing more to read
 
 
 def _error(said: Mapping[str, Any]) -> StorageError:

@@ -212,7 +212,7 @@ class Runtime:
             offload=ThreadOffload("odradek-offload", threads_max=OFFLOAD_THREADS_MAX),
             random=random.Random(),
             files=RealFileSystem(open_files_max=_open_files_max(), syncs=syncs),
-            jobs=ChildJobs(),
+            jobs=ChildJobs(DaemonOffload("odradek-job")),
             store_offload=ThreadOffload("odradek-store", threads_max=1),
             write_offload=ThreadOffload("odradek-write", threads_max=WRITE_THREADS_MAX),
             compress_offload=ThreadOffload("odradek-compress", threads_max=COMPRESS_THREADS_MAX),

@@ -1,15 +1,22 @@
 """Jobs in child processes that are killed, can't be started, or have lost their parent."""
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 
+import psutil
 import pytest
 
 from odradek.broker.jobs import ChildJobs, JobFailed
+from odradek.broker.runtime import DaemonOffload
+
+DEADLINE_S = 10
 
 
 def fake_python(path: Path, script: str) -> str:
@@ -37,7 +44,7 @@ def test_a_line_that_was_cut_short_is_no_result(
     monkeypatch.setattr(sys, "executable", fake_python(tmp_path, script))
     reports: list[int] = []
     with pytest.raises(JobFailed, match="ended with 7"):
-        asyncio.run(ChildJobs()("scrub", {}, reports.append))
+        asyncio.run(ChildJobs(DaemonOffload("jobs"))("scrub", {}, reports.append))
     assert reports == [5]
 
 
@@ -46,4 +53,34 @@ def test_a_job_fails_if_no_process_can_be_started(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
     with pytest.raises(JobFailed, match="no process can be started"):
-        asyncio.run(ChildJobs()("scrub", {}))
+        asyncio.run(ChildJobs(DaemonOffload("jobs"))("scrub", {}))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 10])
+def test_a_job_that_is_cancelled_twice_leaves_no_process(
+    turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a crash of the broker, and the end of its loop right after it."""
+    monkeypatch.setattr(sys, "executable", fake_python(tmp_path, "exec sleep 60"))
+    before = psutil.Process().children()
+
+    async def cancel_twice() -> None:
+        job = asyncio.ensure_future(ChildJobs(DaemonOffload("jobs"))("scrub", {}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert len(psutil.Process().children()) == len(before) + 1
+        job.cancel()
+        await asyncio.sleep(0)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(cancel_twice())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    deadline_s = time.monotonic() + DEADLINE_S
+    while psutil.Process().children() != before:
+        assert time.monotonic() < deadline_s, "the process, or its zombie, is still there"
+        time.sleep(0.001)

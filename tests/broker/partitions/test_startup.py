@@ -10,6 +10,7 @@ import pytest
 from odradek.broker.jobs import ChildJobs, InlineJobs, JobFailed, OnProgress
 from odradek.broker.metrics.counters import PARTITIONS_RECOVERED
 from odradek.broker.partitions import startup
+from odradek.broker.runtime import DaemonOffload
 from odradek.storage.directory.data_dir import DataDir
 from odradek.storage.jobs import Result
 from odradek.storage.log.log_config import LogConfig
@@ -59,7 +60,7 @@ class CountedJobs:
     """Child processes, some of which fail."""
 
     def __init__(self, fails: int = 0) -> None:
-        self._jobs = ChildJobs()
+        self._jobs = ChildJobs(DaemonOffload("jobs"))
         self._fails = fails
         self.names: list[str] = []
         self.running = self.running_max = 0

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from odradek.broker.jobs import ChildJobs
+from odradek.broker.runtime import DaemonOffload
 from odradek.protocol.records import Codec, MarkerType, build_batch
 from odradek.storage.cleaner.groups import group_segments
 from odradek.storage.cleaner.source import CleanSegment
@@ -254,7 +255,7 @@ def test_in_a_child_process_slowed_down(tmp_path: Path) -> None:
     log.segment(keyed(0, "a", "b", "a"))
     arguments = {**log.arguments(), "io_bytes_per_second": 1e9}
     reports: list[int] = []
-    result = asyncio.run(ChildJobs()("clean", arguments, reports.append))
+    result = asyncio.run(ChildJobs(DaemonOffload("jobs"))("clean", arguments, reports.append))
     assert result == log.clean()
     assert reports == log.reports
 
