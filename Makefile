@@ -93,7 +93,7 @@ SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/w
 	tests/wire/test_sasl.py
 SOAK_mutants := tests/mutants
 SOAK_examples := tests/test_examples.py
-SOAK_transcript := tests/cli/transcript
+SOAK_transcript := tests/cli/transcript tests/cli/test_signals_at_start.py
 SOAK_fixture := tests/testing/test_flaky_hunt.py
 SOAK_situations := tests/situations tests/testing/test_example_suites.py \
 	tests/testing/test_languages.py

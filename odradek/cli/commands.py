@@ -9,13 +9,27 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from odradek.early_signals import raise_at_interrupts
 from odradek.spelling import nearest
 
 from .examples import EXAMPLES
 
 
 class Command(click.Command):
-    """A command whose help ends with examples, and that refuses an option given twice."""
+    """A command whose help ends with examples, and that refuses an option given twice.
+
+    Ctrl-C raises KeyboardInterrupt in it, unless it takes care of signals from the first moment on.
+    """
+
+    def __init__(self, *rest: Any, takes_signals: bool = False, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self._takes_signals = takes_signals
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's."""
+        if not self._takes_signals:
+            raise_at_interrupts()
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's, which lets the last of several values win silently."""

@@ -5,12 +5,14 @@ in this process's group, and not the broker. If this process is killed, the brok
 """
 
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
 
 import click
 
+from odradek.early_signals import EXIT_SIGNALLED
 from odradek.testing import Broker, BrokerFailed
 from odradek.testing.acls import parse_acls, users_of
 from odradek.testing.marker import Refused, Topics, check_settings, read_topics
@@ -20,7 +22,7 @@ from odradek.testing.security import MECHANISMS
 from .commands import command
 from .errors import CommandError
 from .options import parse_pairs
-from .run_command import EXIT_SIGNALLED, failed, run_command, taken
+from .run_command import failed, run_command, taken
 from .run_environment import environment_of, write_files
 
 
@@ -45,7 +47,7 @@ def _settings(
 
 
 # What follows the command's name are its own arguments, with and without `--`.
-@command(context_settings={"allow_interspersed_args": False})
+@command(takes_signals=True, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--topics",
     metavar="NAME[:PARTITIONS][,…]",
@@ -116,11 +118,13 @@ def run(
         raise click.UsageError(str(error)) from None
     code = 0
     try:
-        with _signals_end_this(), broker, closing(Scratch()) as scratch:
+        with _signals_end_this() as end_if_one_came, broker, closing(Scratch()) as scratch:
             for name, partitions in topics:
                 broker.topics.create(name, partitions=partitions)
             write_files(broker, users_of(parse_acls(acls)), scratch.path)
-            code = run_command(words, environment_of(broker, scratch.path))
+            environment = environment_of(broker, scratch.path)
+            end_if_one_came()
+            code = run_command(words, environment)
     except BrokerFailed as error:
         what, _, log = str(error).partition("\n")
         if log:
@@ -129,16 +133,29 @@ def run(
     ctx.exit(code)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(EXIT_SIGNALLED + number)
-
-
 @contextmanager
-def _signals_end_this() -> Iterator[None]:
-    """While no command runs, a signal ends this process, and the broker with it."""
-    before = {number: signal.signal(number, _end) for number in taken()}
+def _signals_end_this() -> Iterator[Callable[[], None]]:
+    """While no command runs, a signal ends this process, and the broker with it.
+
+    Yields a function that ends it if one came before: Python drops what a handler raises in a
+    finalizer, or in the callback that frees an import's lock.
+    """
+    came: list[int] = []
+    show_dropped = sys.unraisablehook
+
+    def end_if_one_came() -> None:
+        if came:
+            raise SystemExit(EXIT_SIGNALLED + came[0])
+
+    def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        end_if_one_came()
+
+    sys.unraisablehook = lambda dropped: None if came else show_dropped(dropped)
+    before = {number: signal.signal(number, end) for number in taken()}
     try:
-        yield
+        yield end_if_one_came
     finally:
+        sys.unraisablehook = show_dropped
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from odradek.early_signals import EXIT_SIGNALLED
+
 from .errors import CommandError
 
 EXIT_NOT_FOUND: Final = 127
 EXIT_NOT_EXECUTABLE: Final = 126
-EXIT_SIGNALLED: Final = 128
-"""Plus the number of the signal.  These three are what shells answer."""
+"""What shells answer."""
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

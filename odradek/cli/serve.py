@@ -10,8 +10,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.running import brokers_of
 from odradek.broker.runtime import Runtime, allow_many_files
 from odradek.broker.server import Broker, StartupError
+from odradek.early_signals import SIGNALS, end_at_once
 from odradek.ready_line import admin_line, bracketed, brokers_line, ready_line
 from odradek.storage.errors import StorageError
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from odradek.secure.files import SecureFiles
 
 
-@command()
+@command(takes_signals=True)
 @click.option(
     "-c",
     "--config",
@@ -163,16 +165,29 @@ async def _serve(
     config = load({})
     config.log_warnings(shares_process=count > 1)
     stopping = asyncio.Event()
-    _stop_on_signals(stopping)
-    if stop_with_stdin:
-        _stop_at_end_of_stdin(stopping)
+    with _set_by_signals(stopping):
+        if stop_with_stdin:
+            _stop_at_end_of_stdin(stopping)
+        reason = await _run(config, load, count, files, stopping)
+    if reason is not None:
+        raise CommandError(f"the broker stopped: {reason}")
+
+
+async def _run(
+    config: Config,
+    load: Callable[[Mapping[str, str]], Config],
+    count: int,
+    files: "SecureFiles | None",
+    stopping: asyncio.Event,
+) -> str | None:
+    """Serve until asked to stop, or until a broker fails: then return the reason."""
     allow_many_files()
     runtime = Runtime.system(syncs=config.odradek_fsync)
     prepare_admin(config, runtime)
     try:
         running = _make(config, load, count, runtime)
         if not await _has_started(running, stopping):
-            return
+            return None
         try:
             async with serve_admin(config, running, runtime) as admin_url:
                 for line in _what_to_say(running, admin_url, files):
@@ -181,13 +196,11 @@ async def _serve(
                 # wait.
                 gc.collect()
                 gc.freeze()
-                reason = await _failure_before(stopping, running)
+                return await _failure_before(stopping, running)
         finally:
             await running.stop()
     finally:
         runtime.close()
-    if reason is not None:
-        raise CommandError(f"the broker stopped: {reason}")
 
 
 async def _has_started(running: "Broker | LocalCluster", stopping: asyncio.Event) -> bool:
@@ -265,15 +278,21 @@ def _recovery_bar(total_bytes: int) -> AbstractContextManager[Callable[[int], No
     return progress("recovering logs (bytes)", total=total_bytes)
 
 
-def _stop_on_signals(stopping: asyncio.Event) -> None:
+@contextmanager
+def _set_by_signals(stopping: asyncio.Event) -> Iterator[None]:
+    """Set it at the first SIGTERM or SIGINT; the same signal again ends the process at once."""
     loop = asyncio.get_running_loop()
 
-    def stop(signal_number: int) -> None:
-        stopping.set()
-        loop.remove_signal_handler(signal_number)  # a second one ends the process at once
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, end_at_once)
+        loop.call_soon_threadsafe(stopping.set)
 
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop, signal_number)
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop_at_end_of_stdin(stopping: asyncio.Event) -> None:

@@ -1,0 +1,103 @@
+"""SIGINT and SIGTERM at exact places of the start of `odradek run` and `odradek serve`."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+DEADLINE_S: Final = 60
+FREES_IMPORT_LOCK: Final = "_get_module_lock.<locals>.cb"
+"""What is raised in this callback of each import is dropped."""
+RUN: Final = ("run", "--sasl", "PLAIN", "--", "echo", "ran")
+SERVE: Final = ("serve", "--listen", "127.0.0.1:0", "--log-level", "warning")
+FIRST: Final = "end_at_signals"
+PLACES: Final = 40
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow]
+
+
+def signalled(
+    name: str, place: str, arguments: Sequence[str], cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run `odradek`, with a signal at a place (`signal_at.py`)."""
+    command = [sys.executable, "-m", "tests.cli.signal_at", name, place, *arguments]
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": root},
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        (f"{FIRST}/{FREES_IMPORT_LOCK}", -signal.SIGINT),
+        (f"run/{FREES_IMPORT_LOCK}", 128 + signal.SIGINT),
+        ("run/first_line", 128 + signal.SIGINT),
+    ],
+)
+def test_an_interrupt_ends_run_before_its_command(place: str, code: int, tmp_path: Path) -> None:
+    done = signalled("SIGINT", place, RUN, tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == f"signal at {place.split('/')[-1]}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "code"),
+    [
+        ("SIGINT", f"{FIRST}/{FREES_IMPORT_LOCK}", -signal.SIGINT),
+        ("SIGTERM", "_serve", -signal.SIGTERM),
+        ("SIGTERM", f"_run/{FREES_IMPORT_LOCK}", 0),
+    ],
+)
+def test_a_signal_ends_serve_before_it_serves(
+    name: str, place: str, code: int, tmp_path: Path
+) -> None:
+    done = signalled(name, place, SERVE, tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == f"signal at {place.split('/')[-1]}\n"
+
+
+def calls_after(place: str, arguments: Sequence[str], cwd: Path) -> int:
+    """How many functions are called from a place on, until these arguments end on their own."""
+    counted = signalled("SIGINT", f"{place}/none", arguments, cwd)
+    found = re.fullmatch(r"(?s)(?:.*\n)?calls=(\d+)\n", counted.stderr)
+    assert found is not None, counted
+    return int(found[1])
+
+
+def places(calls: int) -> list[str]:
+    """Evenly over so many calls."""
+    step = calls // PLACES
+    return [f"{FIRST}/{number}" for number in range(step, calls, step)]
+
+
+@pytest.mark.soak
+def test_an_interrupt_ends_run_at_any_place_before_its_command(tmp_path: Path) -> None:
+    calls, after = (calls_after(p, RUN, tmp_path) for p in (FIRST, f"{FIRST}/run_command"))
+    for place in places(calls - after):
+        done = signalled("SIGINT", place, RUN, tmp_path)
+        assert done.returncode in (-signal.SIGINT, 128 + signal.SIGINT), (place, done)
+        assert re.fullmatch(r"signal at .+\n", done.stderr), (place, done)
+        assert done.stdout == "", (place, done)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_serve_at_any_place(name: str, tmp_path: Path) -> None:
+    """Also at places of its end, which begins at once as its input is empty."""
+    for place in places(calls_after(FIRST, (*SERVE, "--stop-with-stdin"), tmp_path)):
+        done = signalled(name, place, (*SERVE, "--stop-with-stdin"), tmp_path)
+        assert done.returncode in (-signal.Signals[name], 0), (place, done)
+        assert re.fullmatch(r"signal at .+\n", done.stderr), (place, done)
