@@ -26,17 +26,22 @@ def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
 
     This process must have no other thread, to which the system would give its signals.
     """
-    with _blocked(taken()) as (numbers, before):
+    ending = taken()
+    with _blocked(ending) as (numbers, before):
+
+        def unblock() -> None:  # in the child: a Ctrl-C that has reached it ends it
+            for number in ending:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
         try:
-            process = subprocess.Popen(
-                words,
-                env=environment,
-                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
-            )
+            process = subprocess.Popen(words, env=environment, preexec_fn=unblock)
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             failure = EXIT_NOT_FOUND if is_missing else EXIT_NOT_EXECUTABLE
             return failed(f"cannot run {words[0]}: {error.strerror}", failure)
+        while came := signal.sigpending().intersection(ending):
+            process.send_signal(signal.sigwait(came))  # by a Ctrl-C before there was a command, too
         while (code := process.poll()) is None:
             number, is_for_the_command = _next_signal(numbers)
             if is_for_the_command and number != signal.SIGCHLD:

@@ -3,6 +3,9 @@
 PLACE is names of functions and counts of calls: at `run/start/5`, the signal comes at the fifth
 call of any function after the first one of `start` after the first one of `run`. If it is not
 reached, the count of calls since the last part that was is printed at the end.
+
+With a descriptor of a terminal's other end in KEYBOARD, somebody presses Ctrl-C there instead, at
+a place where SIGINT is blocked.
 """
 
 import atexit
@@ -10,6 +13,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from types import FrameType
 from typing import Any
 
@@ -33,6 +37,14 @@ class Watch:
         if not self._parts:
             sys.setprofile(None)
             print(f"signal at {name}", file=sys.stderr, flush=True)
+            self._send()
+
+    def _send(self) -> None:
+        if "KEYBOARD" in os.environ:
+            os.write(int(os.environ["KEYBOARD"]), b"\x03")
+            while signal.SIGINT not in signal.sigpending():  # the terminal takes a moment
+                time.sleep(0.001)
+        else:
             os.kill(os.getpid(), self._signal)
 
     def end(self) -> None:

@@ -1,17 +1,20 @@
 """SIGINT and SIGTERM at exact places of the start of `odradek run` and `odradek serve`."""
 
+import fcntl
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = 30
 FREES_IMPORT_LOCK: Final = "_get_module_lock.<locals>.cb"
 """What is raised in this callback of each import is dropped."""
 RUN: Final = ("run", "--sasl", "PLAIN", "--", "echo", "ran")
@@ -67,6 +70,31 @@ def test_a_signal_ends_serve_before_it_serves(
     done = signalled(name, place, SERVE, tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr == f"signal at {place.split('/')[-1]}\n"
+
+
+@pytest.mark.parametrize("place", ["Popen._execute_child", "run_command.<locals>.unblock"])
+def test_an_interrupt_of_the_terminal_ends_a_command_that_starts(place: str) -> None:
+    """Before there is a process for it, and in that process before it is the command."""
+    keyboard, terminal = pty.openpty()
+    words = ["SIGINT", f"run_command/{place}", "run", "--", "sleep", str(2 * DEADLINE_S)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.signal_at", *words],
+        env={**os.environ, "KEYBOARD": str(keyboard)},
+        pass_fds=[keyboard],
+        stdin=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        try:
+            _, log = process.communicate(timeout=DEADLINE_S)
+        finally:
+            process.kill()
+    os.close(keyboard)
+    os.close(terminal)
+    assert process.returncode == 128 + signal.SIGINT, log
+    assert re.fullmatch(rf"signal at {re.escape(place)}\n(calls=\d+\n)?", log)
 
 
 def calls_after(place: str, arguments: Sequence[str], cwd: Path) -> int:
