@@ -108,7 +108,8 @@ def run(
     everything. With --acl, the users that ACLs name have files in users/NAME.
 
     A command that a signal ends gives 128 + its number, one that is not found 127, and one that
-    can't be executed 126. SIGINT, SIGTERM and SIGHUP are passed on to the command.
+    can't be executed 126. SIGINT, SIGTERM and SIGHUP are passed on to the command. If it goes on
+    for 30 s after SIGTERM, it is killed.
     """
     try:
         broker = Broker(

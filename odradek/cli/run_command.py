@@ -7,6 +7,7 @@ that somebody sends to this process alone does not, and is passed on. The system
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -19,6 +20,8 @@ EXIT_NOT_FOUND: Final = 127
 EXIT_NOT_EXECUTABLE: Final = 126
 """What shells answer."""
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_TIMEOUT_S: Final = 30
+POLL_S: Final = 0.05
 
 
 def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -40,12 +43,7 @@ def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
             is_missing = isinstance(error, FileNotFoundError)
             failure = EXIT_NOT_FOUND if is_missing else EXIT_NOT_EXECUTABLE
             return failed(f"cannot run {words[0]}: {error.strerror}", failure)
-        while came := signal.sigpending().intersection(ending):
-            process.send_signal(signal.sigwait(came))  # by a Ctrl-C before there was a command, too
-        while (code := process.poll()) is None:
-            number, is_for_the_command = _next_signal(numbers)
-            if is_for_the_command and number != signal.SIGCHLD:
-                process.send_signal(number)
+        code = _wait(process, numbers)
     return EXIT_SIGNALLED - code if code < 0 else code
 
 
@@ -81,11 +79,48 @@ def _blocked(
         signal.signal(signal.SIGCHLD, child_before)
 
 
-def _next_signal(numbers: set[signal.Signals]) -> tuple[int, bool]:
-    """Wait for a signal; whether only this process has got it."""
-    if sys.platform == "darwin":  # does not tell where it came from
-        number = int(signal.sigwait(numbers))
-        return number, number != signal.SIGINT
-    came = signal.sigwaitinfo(numbers)
+def _wait(process: "subprocess.Popen[bytes]", numbers: set[signal.Signals]) -> int:
+    """Pass signals on to a process until it ends; return its code, negative if a signal did it."""
+    early = signal.sigpending()  # also by a Ctrl-C before there was a process
+    kill_at_s: float | None = None
+    while (code := process.poll()) is None:
+        came = _next_signal(numbers, kill_at_s)
+        if came is None:
+            process.kill()
+            sentence = f"the command went on for {END_TIMEOUT_S} s after SIGTERM, and was killed"
+            return failed(sentence, process.wait())
+        number, is_only_here = came
+        if number == signal.SIGCHLD:
+            continue
+        if is_only_here or number in early:
+            process.send_signal(number)
+            early.discard(signal.Signals(number))
+        process.send_signal(signal.SIGCONT)  # one that was stopped would not notice
+        if number == signal.SIGTERM and kill_at_s is None:
+            kill_at_s = time.monotonic() + END_TIMEOUT_S
+    return code
+
+
+def _next_signal(numbers: set[signal.Signals], until_s: float | None) -> tuple[int, bool] | None:
+    """Wait for a signal, perhaps until a time; whether only this process has got it."""
+    if sys.platform == "darwin":
+        return _next_on_darwin(numbers, until_s)
+    came: signal.struct_siginfo | None
+    if until_s is None:
+        came = signal.sigwaitinfo(numbers)
+    else:
+        came = signal.sigtimedwait(numbers, max(0, until_s - time.monotonic()))
+    if came is None:
+        return None
     is_of_the_terminal = came.si_signo == signal.SIGINT and came.si_code > 0  # > 0: the kernel
     return came.si_signo, not is_of_the_terminal
+
+
+def _next_on_darwin(numbers: set[signal.Signals], until_s: float | None) -> tuple[int, bool] | None:
+    """As `_next_signal`: the system does not tell where a signal came from, nor wait for a time."""
+    while until_s is not None and not signal.sigpending() & numbers:
+        if time.monotonic() > until_s:
+            return None
+        time.sleep(POLL_S)
+    number = int(signal.sigwait(numbers))
+    return number, number != signal.SIGINT

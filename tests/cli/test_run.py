@@ -12,6 +12,7 @@ import termios
 import time
 from collections.abc import Iterator, Sequence
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -181,6 +182,54 @@ def test_a_signal_that_ends_the_command_gives_128_and_its_number() -> None:
         line_of(process.stdout)
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 128 + signal.SIGTERM
+
+
+SECONDS_TO_END = 0.2
+RUN_COMMAND = f"""
+import os, sys
+sys.platform = sys.argv.pop(1)
+from odradek.cli import run_command
+run_command.END_TIMEOUT_S = {SECONDS_TO_END}
+sys.exit(run_command.run_command(sys.argv[1:], os.environ))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize(
+    ("script", "code", "log"),
+    [
+        (
+            "trap '' TERM; echo ready; exec sleep 60",
+            128 + signal.SIGKILL,
+            f"Error: the command went on for {SECONDS_TO_END} s after SIGTERM, and was killed\n",
+        ),
+        ("echo ready; kill -STOP $$; sleep 60", 128 + signal.SIGTERM, ""),
+        ("trap 'exit 3' TERM; echo ready; kill -STOP $$; sleep 60", 3, ""),
+    ],
+)
+def test_sigterm_ends_a_command_that_ignores_it_or_is_stopped(
+    script: str, code: int, log: str, platform: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN_COMMAND, platform, "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert line_of(process.stdout) == "ready\n"
+        if "STOP" in script:
+            wait_until_stopped(*psutil.Process(process.pid).children())
+        process.terminate()
+        assert process.wait(DEADLINE_S) == code
+        assert process.stderr is not None and process.stderr.read() == log
+
+
+def wait_until_stopped(command: psutil.Process) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while command.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline_s, "it goes on"
+        time.sleep(0.001)
 
 
 @pytest.mark.wire
