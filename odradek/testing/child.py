@@ -89,6 +89,7 @@ class ChildBroker:
         if process is None:
             return
         process.send_signal(signal.SIGTERM)
+        self.wake()
         try:
             code = process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -104,6 +105,11 @@ class ChildBroker:
             self._process.kill()  # also if it is stopped by SIGSTOP
             self._process.wait()
             self._forget()
+
+    def wake(self) -> None:
+        """Let it go on if it is stopped by SIGSTOP."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def signal(self, number: int) -> None:
         """Send it a signal, such as SIGSTOP.  Raises: BrokerFailed if it does not run."""

@@ -10,6 +10,7 @@ from . import isr
 from .access import ClientAccess
 from .beside import beside_the_loop
 from .broker_settings import settings_of
+from .child import ChildBroker
 from .door import AdminClient, AdminClients
 from .entrance import Entrance
 from .errors import BrokerFailed, hides
@@ -337,7 +338,13 @@ class Lifecycle:
         else:
             self.kill()
 
+    def _wake(self) -> None:
+        """Let a process go on that a test has stopped by its `pid`, before it is asked anything."""
+        if isinstance(self._runner, ChildBroker):
+            self._runner.wake()
+
     def _resume_paused(self) -> None:
+        self._wake()
         self._look_at_brokers()
         for paused in sorted(self._paused):
             self.resume(paused)

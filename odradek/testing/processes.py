@@ -112,8 +112,6 @@ class ProcessCluster:
         failure = None
         for child in reversed(self._children.values()):
             try:
-                if child.running:
-                    child.signal(signal.SIGCONT)
                 child.stop()
             except BrokerFailed as error:
                 failure = failure or error

@@ -46,6 +46,7 @@ class Report:
 
     def sections(self) -> list[Section]:
         """Those that have something to say."""
+        self._broker._wake()
         log = _last(self._log(), LOG_LINES)
         topics = _first(_answered(self._topics), TOPIC_LINES)
         groups = _first(_answered(self._groups), GROUP_LINES)

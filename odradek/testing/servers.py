@@ -31,6 +31,7 @@ class Server:
 
     def end(self) -> list[str]:
         """End a test; why rules for faults that it made have never acted.  Raises: BrokerFailed."""
+        self.broker._wake()
         unused = self.broker.faults.end()
         self.leave()
         return unused

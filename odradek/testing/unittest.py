@@ -130,5 +130,6 @@ class WithBroker(unittest.TestCase):
             for title, text in Report(self.odradek, began_s).sections():
                 error.add_note(f"{title}:\n{text}")
             raise
+        self.odradek._wake()
         if unused := self.odradek.faults.end():
             raise self.failureException("rules that never acted:\n" + "\n".join(unused))

@@ -1,8 +1,11 @@
 """The state between two tests: what an earlier test left running never gets into a later one."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from kafka import KafkaProducer
 
 from odradek.testing import BrokerFailed
 from odradek.testing.marker import Wanted
+from odradek.testing.report import Report
 from odradek.testing.servers import Server, Servers
 from tests.support.waiting import until
 
@@ -191,3 +195,22 @@ def test_a_broker_that_a_test_has_closed_is_replaced(servers: Servers) -> None:
     assert second is not first and second is servers.get(IN_PROCESS)
     second.clean(())
     assert topics(second) == {"seed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_a_process_that_a_test_has_stopped_goes_on_after_it(brokers: int) -> None:
+    wanted = replace(IN_PROCESS, brokers=brokers, in_process=False)
+    servers = Servers(wanted, (), [])
+    server = servers.get(wanted)
+    server.clean((("mine", 1),))
+    assert server.broker.pid is not None
+    os.kill(server.broker.pid, signal.SIGSTOP)
+    sections = dict(Report(server.broker, 0.0).sections())
+    assert "mine" in sections["topics"]
+    os.kill(server.broker.pid, signal.SIGSTOP)
+    assert server.end() == []
+    server.clean(())
+    assert topics(server) == set()
+    os.kill(server.broker.pid, signal.SIGSTOP)
+    servers.close()
