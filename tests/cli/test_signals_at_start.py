@@ -72,6 +72,29 @@ def test_a_signal_ends_serve_before_it_serves(
     assert done.stderr == f"signal at {place.split('/')[-1]}\n"
 
 
+SIGNALLED_TWICE: Final = """
+import asyncio, signal, sys
+from odradek.cli.serve import _set_by_signals
+
+async def main():
+    stopping = asyncio.Event()
+    with _set_by_signals(stopping):
+        signal.raise_signal(int(sys.argv[1]))
+        await stopping.wait()
+        print("stops", flush=True)
+        signal.raise_signal(int(sys.argv[1]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_same_signal_again_ends_serve_at_once(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", SIGNALLED_TWICE, str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert (done.returncode, done.stdout, done.stderr) == (-number, "stops\n", "")
+
+
 @pytest.mark.parametrize("place", ["Popen._execute_child", "run_command.<locals>.unblock"])
 def test_an_interrupt_of_the_terminal_ends_a_command_that_starts(place: str) -> None:
     """Before there is a process for it, and in that process before it is the command."""
