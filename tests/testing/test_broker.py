@@ -1,6 +1,7 @@
 """`odradek.testing.Broker`: start, stop, kill, restart, in a child process and in this one."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -128,6 +130,21 @@ def test_a_broker_in_this_process_cannot_be_killed() -> None:
         with pytest.raises(RuntimeError, match="cannot be killed"):
             broker.kill()
         assert broker.running
+
+
+@pytest.mark.parametrize("settings", [{}, {"num.partitions": "many"}], ids=["starts", "fails"])
+@pytest.mark.parametrize("collects", [True, False])
+def test_a_start_in_this_process_leaves_its_collector_as_it_was(
+    settings: dict[str, str], collects: bool
+) -> None:
+    if not collects:
+        gc.disable()
+    try:
+        with suppress(BrokerFailed), Broker(in_process=True, settings=settings):
+            assert gc.isenabled() is collects
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 def test_in_process_broker_has_its_own_loop_and_thread() -> None:
