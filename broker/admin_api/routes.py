@@ -55,19 +55,6 @@ class Route:
         """The names of the path arguments."""
         return PARAMETER.findall(self.template)
 
-    def match(self, segments: list[str]) -> dict[str, str] | None:
-        """The path arguments, if the template fits these segments of a path."""
-        wanted = self.template.strip("/").split("/")
-        if len(wanted) != len(segments):
-            return None
-        arguments = {}
-        for part, segment in zip(wanted, segments, strict=True):
-            if found := PARAMETER.fullmatch(part):
-                arguments[found[1]] = segment
-            elif part != segment:
-                return None
-        return arguments
-
 
 def _show_openapi(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Describe this API in OpenAPI."""
@@ -153,14 +140,15 @@ ROUTES: Final = (
     ),
     Route("DELETE", "/snapshots/{id}", snapshots.remove, NOTHING),
 )
+_PARTS: Final = [(route, route.template.strip("/").split("/")) for route in ROUTES]
 
 
 def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
     """The route of a request, and its path arguments.  Raises: Problem (404, 405)."""
     segments = _segments(path)
     allowed = []
-    for route in ROUTES:
-        arguments = None if segments is None else route.match(segments)
+    for route, parts in _PARTS:
+        arguments = None if segments is None else _match(parts, segments)
         if arguments is None:
             continue
         if route.method == method:
@@ -170,6 +158,19 @@ def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
         raise Problem(404, f"there is no {path[:200]!a}: see {PREFIX}/openapi.json")
     names = ", ".join(sorted(allowed))
     raise Problem(405, f"this path has no {method}, but {names}", headers={"Allow": names})
+
+
+def _match(parts: list[str], segments: list[str]) -> dict[str, str] | None:
+    """The path arguments, if these parts of a template fit these segments of a path."""
+    if len(parts) != len(segments):
+        return None
+    arguments = {}
+    for part, segment in zip(parts, segments, strict=True):
+        if part.startswith("{"):
+            arguments[part[1:-1]] = segment
+        elif part != segment:
+            return None
+    return arguments
 
 
 def _segments(path: str) -> list[str] | None:

@@ -113,7 +113,8 @@ class _EntryFile:
         on_disk = self._file.size_bytes // self.ENTRY.size
         if count <= on_disk:
             self._pending = None
-            self._file.truncate(count * self.ENTRY.size)
+            if (kept_bytes := count * self.ENTRY.size) < self._file.size_bytes:
+                self._file.truncate(kept_bytes)
         elif self._pending:
             del self._pending[(count - on_disk) * self.ENTRY.size :]
 
