@@ -6,7 +6,6 @@ another type, is refused with a sentence. The OpenAPI document is made from the 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -174,8 +173,7 @@ def pair_of(first: Kind, second: Kind) -> Kind:
     return Kind(f"a pair of {first.noun} and {second.noun}", schema, parse)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a request's body or query."""
 
     name: str

@@ -6,8 +6,7 @@ coroutine function. Its docstring is the summary in the OpenAPI document.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from . import (
@@ -38,8 +37,7 @@ PARAMETER: Final = re.compile(r"\{(\w+)\}")
 Resource = Callable[[Controls, Mapping[str, str], Mapping[str, Any]], Json | Awaitable[Json]]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """One row; the template is below PREFIX, `{name}` in it takes one segment of a path."""
 
     method: str

@@ -4,7 +4,6 @@ A link has a broker at one end, and another broker, the clients or the store at 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 CLIENTS: Final = "clients"
@@ -42,8 +41,7 @@ PIECES_PER_S: Final = 20
 GOOD: Final = Condition()
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Brokers in groups that do not reach each other; who is not named is with the last group."""
 
     groups: tuple[frozenset[int], ...]
@@ -72,8 +70,7 @@ class Split:
         return self._last
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slowness:
+class Slowness(NamedTuple):
     """The links of one broker are slow."""
 
     broker_id: int
@@ -91,8 +88,7 @@ class Slowness:
         return self.broker_id in (broker_id, end)
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """All that is wrong with a network."""
 
     splits: tuple[Split, ...] = ()

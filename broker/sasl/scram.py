@@ -8,11 +8,10 @@ knows `server_key`. As in Kafka, passwords are taken as their UTF-8 bytes, witho
 import hmac
 from dataclasses import dataclass, field
 from hashlib import new, pbkdf2_hmac
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
+class Mechanism(NamedTuple):
     """One member of the SCRAM family; `number` is its code in the APIs of users."""
 
     name: str

@@ -1,8 +1,7 @@
 """What servers and topics tests ask for: by the marker, the command line and the ini file."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from odradek.spelling import did_you_mean
 
@@ -16,8 +15,7 @@ class Refused(Exception):
     """A sentence for who wrote a test or its settings."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A server; tests that want the same share it."""
 
     settings: tuple[tuple[str, str], ...] = ()
@@ -33,7 +31,7 @@ class Wanted:
         """The same with other settings, too.  Raises: Refused."""
         check_settings(settings)
         merged = {**dict(self.settings), **{name: text_of(v) for name, v in settings.items()}}
-        return replace(self, settings=tuple(sorted(merged.items())))
+        return self._replace(settings=tuple(sorted(merged.items())))
 
     def like(self, release: str) -> "Wanted":
         """The same, but like a release of Kafka.  Raises: Refused."""
@@ -77,7 +75,7 @@ def read_marker(
         for name, value in given.items()
         if name in ("brokers", "tls", "sasl", "acls", "share")
     }
-    wanted = replace(wanted, **changed)
+    wanted = wanted._replace(**changed)
     more = {name: _partitions(name, count) for name, count in given.get("topics", {}).items()}
     return wanted, tuple(sorted({**dict(topics), **more}.items()))
 

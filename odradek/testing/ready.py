@@ -1,17 +1,15 @@
 """What a broker, or a cluster of them, is started with, and what it reports once it serves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 HOST: Final = "127.0.0.1"
 Address = tuple[str, int]
 """Host and port."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class Start(NamedTuple):
     """With what brokers are started."""
 
     data_dir: Path
@@ -36,8 +34,7 @@ class Start:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(NamedTuple):
     """The brokers' addresses, and how long the start took."""
 
     addresses: dict[int, Address]

@@ -13,7 +13,6 @@ import time
 import unittest
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from .broker import Broker
@@ -62,7 +61,7 @@ class WithBroker(unittest.TestCase):
         try:
             wanted, topics = read_marker(cls.odradek_wants, (), Wanted(), ())
             servers = Servers(
-                replace(wanted, in_process=cls.odradek_in_process), topics, cls.odradek_load
+                wanted._replace(in_process=cls.odradek_in_process), topics, cls.odradek_load
             )
             cls.addClassCleanup(servers.close)
             servers.get(servers.usual)

@@ -9,8 +9,7 @@ producer state are read from their files and brought up to the log end from the 
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.protocol.primitives import INT32_MAX
 
@@ -58,8 +57,7 @@ _NAME: Final = re.compile(r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)(\
 _UNFINISHED_SUFFIXES: Final = (".cleaned", ".deleted", ".tmp")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadHints:
+class LoadHints(NamedTuple):
     """What the data directory's checkpoints say about one partition."""
 
     clean: bool

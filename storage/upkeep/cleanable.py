@@ -9,8 +9,7 @@ Kafka 3.9.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import INT64_MAX
@@ -23,8 +22,7 @@ from .retention import newest_ms
 logger: Final = logging.getLogger("odradek.storage")
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """The part of a log that can be compacted now."""
 
     log: Log

@@ -1,10 +1,9 @@
 """The settings of the group machines, as one value that is replaced when a setting changes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicSettings:
+class ClassicSettings(NamedTuple):
     """Kafka's group.* settings for classic groups."""
 
     initial_rebalance_delay_ms: int = 3_000
@@ -17,8 +16,7 @@ class ClassicSettings:
         return self.session_timeout_ms_min <= timeout_ms <= self.session_timeout_ms_max
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSettings:
+class OffsetSettings(NamedTuple):
     """Kafka's offset.* and offsets.* settings."""
 
     metadata_size_max: int = 4_096
@@ -26,8 +24,7 @@ class OffsetSettings:
     retention_ms: int = 7 * 24 * 3_600_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
+class ConsumerSettings(NamedTuple):
     """Kafka's group.consumer.* settings; a group's own config may override them."""
 
     session_timeout_ms: int = 45_000
@@ -42,8 +39,7 @@ class ConsumerSettings:
     """The minimum time between two target assignments of a group (KIP-1263)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     """All settings; replaced as a whole when one changes."""
 
     classic: ClassicSettings = ClassicSettings()

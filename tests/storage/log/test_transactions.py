@@ -4,7 +4,6 @@ import random
 import sys
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -86,7 +85,7 @@ class World:
         if self.chance.random() < 0.5:
             self.log.close()
         else:
-            hints = replace(hints, clean=False, recovery_point=self.log.recovery_point)
+            hints = hints._replace(clean=False, recovery_point=self.log.recovery_point)
             self.log.abandon()
         self.log = reload(self.log, hints)
 

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from odradek.broker.core.effects import Answer, AppendRecords, Caller, Effect
@@ -132,7 +131,7 @@ class World:
         self._replies = 0
 
     def set_consumer(self, change: Callable[[ConsumerSettings], ConsumerSettings]) -> None:
-        self.settings = replace(self.settings, consumer=change(self.settings.consumer))
+        self.settings = self.settings._replace(consumer=change(self.settings.consumer))
 
     def run(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -1,7 +1,6 @@
 """Members with the classic protocol inside a consumer group: Kafka's codes, and no shared owner."""
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from odradek.broker.core.groups.consumer_state import Timer
 from odradek.broker.core.groups.embedded import read_assignment, read_subscription, write_assignment
 from odradek.broker.core.groups.group import OffsetOwner
+from odradek.broker.core.groups.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k13_leave_group import MemberIdentity
 
@@ -143,14 +143,14 @@ def test_no_classic_member_joins_if_the_migration_is_disabled() -> None:
         ("disabled", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ("upgrade", ErrorCode.NONE),
     ):
-        world.set_consumer(partial(replace, migration_policy=policy))
+        world.set_consumer(partial(ConsumerSettings._replace, migration_policy=policy))
         assert world.join("m").error_code == code
 
 
 def test_a_full_group_takes_nobody_new() -> None:
     world = with_new_member()
     world.join("first")
-    world.set_consumer(lambda old: replace(old, group_size_max=2))
+    world.set_consumer(lambda old: old._replace(group_size_max=2))
     assert world.join("first").error_code == ErrorCode.NONE
     for version in (3, 9):
         assert world.join(version=version).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED

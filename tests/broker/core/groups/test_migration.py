@@ -144,8 +144,8 @@ def test_whoever_waits_for_the_classic_generation_is_told_to_join_again() -> Non
 
 def test_a_group_that_has_no_generation_yet_can_be_upgraded() -> None:
     world = World()
-    world.settings = replace(
-        world.settings, classic=replace(world.settings.classic, initial_rebalance_delay_ms=3_000)
+    world.settings = world.settings._replace(
+        classic=world.settings.classic._replace(initial_rebalance_delay_ms=3_000)
     )
     waits = world.join_later()
     assert world.heartbeat().error_code == ErrorCode.NONE
@@ -170,7 +170,7 @@ def test_no_upgrade_of_groups_that_are_not_of_consumers() -> None:
 def test_no_upgrade_of_groups_that_are_too_large() -> None:
     world = World()
     world.two_classic_members()
-    world.set_consumer(lambda settings: replace(settings, group_size_max=1))
+    world.set_consumer(lambda settings: settings._replace(group_size_max=1))
     refused_upgrade(world, "group.consumer.max.size")
 
 
@@ -326,7 +326,7 @@ def test_the_sessions_of_those_who_stay_begin_with_the_downgrade() -> None:
 def test_no_downgrade_without_the_policy(policy: str) -> None:
     world = World()
     only, _ = mixed(world)
-    world.set_consumer(lambda settings: replace(settings, migration_policy=policy))
+    world.set_consumer(lambda settings: settings._replace(migration_policy=policy))
     world.heartbeat(epoch=-1)
     assert list(world.consumer.state.members) == [only]
 
@@ -337,8 +337,8 @@ def test_no_downgrade_to_a_group_that_is_too_large_or_has_new_members_left() -> 
     world.heartbeat("another")
     world.heartbeat(epoch=-1)
     assert set(world.consumer.state.members) == {only, "another"}
-    world.settings = replace(
-        world.settings, classic=replace(world.settings.classic, group_size_max=0)
+    world.settings = world.settings._replace(
+        classic=world.settings.classic._replace(group_size_max=0)
     )
     world.heartbeat("another", epoch=-1)
     assert set(world.consumer.state.members) == {only}
