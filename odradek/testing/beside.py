@@ -1,8 +1,6 @@
 """Runs blocking calls of the fixture beside a test's event loop."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
 
 
 async def beside_the_loop(
@@ -12,6 +10,9 @@ async def beside_the_loop(
 
     Cancelling the wait does not stop the thread: `undo` then runs in it after the call.
     """
+    import asyncio  # here, as tests that are not asynchronous need not wait for it
+    from concurrent.futures import Future
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -3,10 +3,8 @@
 The user `admin` may do everything; the fixture itself uses it.
 """
 
-import asyncio
 import secrets
 from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +31,9 @@ _PASSWORD_BYTES: Final = 12
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
     """Run it to its end, although a loop may be running in this thread."""
+    import asyncio  # here, as only some brokers need it
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as beside:
         beside.submit(asyncio.run, work).result()
 
