@@ -84,6 +84,11 @@ class BreakableFiles(RealFileSystem):
         self.check(path)
         return super().list_directory(path)
 
+    def list_names(self, path: str) -> list[str]:
+        """Only their names, which takes a quarter of the time."""
+        self.check(path)
+        return super().list_names(path)
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, unless it exists."""
         self.check(path, writing=not os.path.exists(path))

@@ -71,7 +71,7 @@ def last_leader_epoch(files: FileSystem, directory: str) -> int:
 def last_producer_id(files: FileSystem, directory: str) -> int:
     """The highest producer id in the producer snapshots, or -1.  Raises: LogDirFailed."""
     highest = UNKNOWN
-    for offset in snapshot_offsets(files.list_directory(directory)):
+    for offset in snapshot_offsets(files.list_names(directory)):
         path = snapshot_path(directory, offset)
         try:
             producers = decode_snapshot(files.read_bytes(path) or b"").entries()

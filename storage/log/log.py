@@ -386,9 +386,9 @@ class Log:
             segment.truncate(found[1], offset)
         self._ends_at(offset, gone)
         self.log_start_offset = min(self.log_start_offset, offset)  # it may be inside the batch
-        infos = self.files.list_directory(self.directory)
+        names = self.files.list_names(self.directory)
         known = self.producers.transactions
-        self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, infos)
+        self.producers = rebuild_producers(self.files, self.directory, self.segments, offset, names)
         self.producers.transactions.take_unreplicated(known, offset)
         if not keeps_epochs:
             self.epochs.truncate_end(offset)  # last, since a full disk fails it
@@ -410,8 +410,8 @@ class Log:
         self._discard([segment for segment in gone if segment is not first])
         self.log_start_offset = self._high_watermark = offset
         self._ends_at(offset, gone)
-        infos = self.files.list_directory(self.directory)
-        remove_snapshots_above(self.files, self.directory, infos, -1)
+        names = self.files.list_names(self.directory)
+        remove_snapshots_above(self.files, self.directory, names, -1)
         self.producers = ProducerState()
         self.epochs.truncate_end(0)
         return offset

@@ -8,7 +8,7 @@ from odradek.protocol.records import MarkerType
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, crc32c
 
 from ..errors import CorruptLog
-from ..files import FileInfo, FileSystem
+from ..files import FileSystem
 from .producer_snapshot import newest_snapshot, snapshot_offsets, snapshot_path
 from .producer_state import ProducerState, marker_of
 from .segment import Segment
@@ -27,10 +27,10 @@ def rebuild_producers(
     directory: str,
     segments: Segments,
     log_end_offset: int,
-    infos: Iterable[FileInfo],
+    names: Iterable[str],
 ) -> ProducerState:
     """The state at the log end offset; snapshots above it are removed.  Raises: LogDirFailed."""
-    offsets = remove_snapshots_above(files, directory, infos, log_end_offset)
+    offsets = remove_snapshots_above(files, directory, names, log_end_offset)
     offset, state = snapshot_of_log(files, directory, segments, offsets, offset_max=log_end_offset)
     replay_producers(state, segments, offset, log_end_offset)
     return state
@@ -98,10 +98,10 @@ def _is_intact(segments: Segments, offset: int) -> bool:
 
 
 def remove_snapshots_above(
-    files: FileSystem, directory: str, infos: Iterable[FileInfo], offset: int
+    files: FileSystem, directory: str, names: Iterable[str], offset: int
 ) -> list[int]:
     """Remove the snapshots above `offset`; return the offsets of the others."""
-    offsets = snapshot_offsets(infos)
+    offsets = snapshot_offsets(names)
     for above in [other for other in offsets if other > offset]:
         files.unlink(snapshot_path(directory, above))
         offsets.remove(above)
@@ -142,7 +142,7 @@ def find_unreplicated(
     watermark. (Kafka lacks them: the last stable offset passes them, and may go back.)
     Raises: LogDirFailed.
     """
-    offsets = snapshot_offsets(files.list_directory(directory))
+    offsets = snapshot_offsets(files.list_names(directory))
     is_known = not offsets or offsets[-1] <= high_watermark or high_watermark >= log_end_offset
     if is_known or not _with_markers(state):
         return
@@ -205,7 +205,7 @@ def check_transaction_indexes(
     files: FileSystem,
     directory: str,
     segments: Segments,
-    infos: Iterable[FileInfo],
+    names: Iterable[str],
     doubted: Collection[Segment],
 ) -> int:
     """Rebuild the transaction indexes that are wrong or in `doubted`; return how many.
@@ -222,7 +222,7 @@ def check_transaction_indexes(
         logger.warning(
             "transaction index rebuilt path=%s problem=%s", segment.txn_index.file.path, problem
         )
-        _rebuild_transaction_index(files, directory, segments, segment, infos)
+        _rebuild_transaction_index(files, directory, segments, segment, names)
         rebuilt += 1
     return rebuilt
 
@@ -283,10 +283,10 @@ def _rebuild_transaction_index(
     directory: str,
     segments: Segments,
     segment: Segment,
-    infos: Iterable[FileInfo],
+    names: Iterable[str],
 ) -> None:
     base_offset = segment.base_offset
-    snapshots = snapshot_offsets(infos)
+    snapshots = snapshot_offsets(names)
     offset, state = snapshot_of_log(files, directory, segments, snapshots, offset_max=base_offset)
     replay_producers(state, segments, offset, base_offset)
     segment.txn_index.truncate(base_offset)

@@ -13,7 +13,7 @@ from typing import Final
 
 from odradek.protocol.records.batch import crc32c
 
-from ..files import FileInfo, FileSystem
+from ..files import FileSystem
 from .log_file import Bytes
 from .producer_state import KeptBatch, ProducerEntry, ProducerState
 
@@ -32,10 +32,9 @@ def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset:020d}{SUFFIX}"
 
 
-def snapshot_offsets(infos: Iterable[FileInfo]) -> list[int]:
-    """The offsets of a directory's snapshots, rising."""
-    names = (info.name for info in infos if info.name.endswith(SUFFIX))
-    stems = (name.removesuffix(SUFFIX) for name in names)
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots in a directory with these names, rising."""
+    stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if _STEM.fullmatch(stem))
 
 

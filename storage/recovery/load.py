@@ -135,7 +135,7 @@ def load_log(
         )
         log_end_offset, producers = recovery.log_end_offset, recovery.producers
     else:
-        producers = rebuild_producers(files, directory, segments, log_end_offset, infos.values())
+        producers = rebuild_producers(files, directory, segments, log_end_offset, infos)
     find_unreplicated(
         files,
         directory,
@@ -145,7 +145,7 @@ def load_log(
         log_end_offset=log_end_offset,
     )
     doubted = recovery.doubted if recovery else ()
-    found = check_transaction_indexes(files, directory, segments, infos.values(), doubted)
+    found = check_transaction_indexes(files, directory, segments, infos, doubted)
     report.indexes_rebuilt += found
     producers.expire(wall_ms, producer_id_expiration_ms=config.producer_id_expiration_ms)
     hinted_start = _hinted_start(directory, log_end_offset, hints, report)
@@ -174,7 +174,7 @@ def load_log(
         recovery_point=recovery.recovery_point if recovery else log_end_offset,
     )
     log.high_watermark = hints.high_watermark
-    _note_durable(log, recovery, infos.values(), report.scanned_bytes)
+    _note_durable(log, recovery, infos, report.scanned_bytes)
     return _finished(log, hinted_start, report)
 
 
@@ -190,14 +190,14 @@ def _finished(log: Log, hinted_start: int, report: LoadReport) -> Log:
 
 
 def _note_durable(
-    log: Log, recovery: LogRecovery | None, infos: Iterable[FileInfo], scanned_bytes: int
+    log: Log, recovery: LogRecovery | None, names: Iterable[str], scanned_bytes: int
 ) -> None:
     """Tell the log which of its files are known to be safe on disk."""
     if recovery is not None:
         log.flushing.recovered(recovery.recovered[:-1], scanned_bytes)
         log.flushing.id_unsynced = log.topic_id is not None
     else:
-        has_snapshot = log.log_end_offset in snapshot_offsets(infos)
+        has_snapshot = log.log_end_offset in snapshot_offsets(names)
         log.flushing.loaded_clean(log.log_end_offset if has_snapshot else -1)
 
 

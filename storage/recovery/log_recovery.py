@@ -131,7 +131,7 @@ class LogRecovery:
         start = self._scan_start(todo[0])
         # Snapshots above the recovery point may describe batches that were lost or rewritten.
         offsets = remove_snapshots_above(
-            self._files, self._directory, self._infos.values(), self.recovery_point
+            self._files, self._directory, self._infos, self.recovery_point
         )
         state_offset, producers = snapshot_of_log(
             self._files, self._directory, segments, offsets, offset_max=self.recovery_point

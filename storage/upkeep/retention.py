@@ -131,7 +131,7 @@ def knows_producers_from(log: Log, offset: int) -> bool:
     """
     if not len(log.producers) or log.files.exists(snapshot_path(log.directory, offset)):
         return True
-    known = snapshot_offsets(log.files.list_directory(log.directory))
+    known = snapshot_offsets(log.files.list_names(log.directory))
     if any(offset <= other <= log.recovery_point for other in known):
         return True
     log.flushing.snapshot(log, at_flush=True)
@@ -190,14 +190,13 @@ class RemovePlan:
                 raise
 
     def _run(self) -> None:
-        infos = self._files.list_directory(self._directory)
-        there = {info.name for info in infos}
+        there = set(self._files.list_names(self._directory))
         # Oldest first, and a log before its indexes: a crash then leaves only indexes, which
         # loading removes.
         names = [name for name in self._names if name in there]
         names += [
             f"{offset:020d}{SNAPSHOT_SUFFIX}"
-            for offset in snapshot_offsets(infos)
+            for offset in snapshot_offsets(there)
             if offset < self._offset
         ]
         for name in names:

@@ -237,6 +237,9 @@ class MemoryFiles:
         else:
             directory.change({name: File()})
 
+    def list_names(self, path: str) -> list[str]:
+        return [info.name for info in self.list_directory(path)]
+
     def list_directory(self, path: str) -> list[FileInfo]:
         self.before(path, changes=False)
         directory = self._directories.get(path)

@@ -171,10 +171,9 @@ def test_snapshots_of_flushes_are_pruned_behind_the_checkpoint(tmp_path: Path) -
         append(log, batch_of([b"%d" % number], producer_id=3, base_sequence=number))
         if number % 50 == 49:
             flush(log)
-    infos = files.list_directory(log.directory)
-    assert snapshot_offsets(infos) == [50, 100, 150, 200, 250, 300]
+    assert snapshot_offsets(files.list_names(log.directory)) == [50, 100, 150, 200, 250, 300]
     data_dir.checkpoint()
-    assert snapshot_offsets(files.list_directory(log.directory)) == [300]
+    assert snapshot_offsets(files.list_names(log.directory)) == [300]
     data_dir.abandon()
 
 
