@@ -11,17 +11,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.sasl.client import ClientMechanism, ServerRefused
+from odradek.broker.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, check_handshake
 from odradek.broker.sasl.client_mechanisms import logins_of
 
 from .client_sasl import OAUTHBEARER, PASSWORD_MECHANISMS, has_own_tokens
 
-_HANDSHAKE: Final = (17, 1)
+_HANDSHAKE: Final = (17, HANDSHAKE_VERSION)
 _AUTHENTICATE: Final = (36, 0)
 ANSWER_BYTES_MAX: Final = 1 << 19
-
-
-class LoginRefused(Exception):
-    """Why the client can't log in, as the end of a sentence whose subject is the server."""
 
 
 def can_try(properties: Mapping[str, str]) -> bool:
@@ -32,27 +29,19 @@ def can_try(properties: Mapping[str, str]) -> bool:
 
 
 def log_in(connection: socket.socket, properties: Mapping[str, str], deadline: float) -> None:
-    """Log in until a time of `time.monotonic`.  Raises: LoginRefused, OSError."""
+    """Log in until a time of `time.monotonic`.  Raises: ServerRefused, OSError."""
     mechanism = properties["sasl.mechanism"]
     name = mechanism.encode()
-    answer = _ask(connection, _HANDSHAKE, struct.pack(">h", len(name)) + name, deadline)
-    if answer.int16():
-        offered = ", ".join(answer.text() or "" for _ in range(answer.int32()))
-        raise LoginRefused(f"has no login by {mechanism}; it offers {offered or 'none'}")
+    chosen = _ask(connection, _HANDSHAKE, struct.pack(">h", len(name)) + name, deadline)
+    check_handshake(mechanism, chosen.int16(), chosen.texts())
     try:
-        client = begin(mechanism, properties)
-        token = client.first()
-        while not client.is_complete:
-            body = struct.pack(">i", len(token)) + token
+        login = ClientLogin(begin(mechanism, properties))
+        while not login.is_complete:
+            body = struct.pack(">i", len(login.token)) + login.token
             answer = _ask(connection, _AUTHENTICATE, body, deadline)
-            code, message, data = answer.int16(), answer.text(), answer.binary()
-            if code:
-                raise LoginRefused(f"refuses the login: {message or f'error {code}'}")
-            token = client.step(data)
-    except ServerRefused as error:
-        raise LoginRefused(str(error)) from None
+            login.take(answer.int16(), answer.text(), answer.binary())
     except ConnectionError:
-        raise LoginRefused("hangs up during the login") from None
+        raise ServerRefused("hangs up during the login") from None
 
 
 def begin(mechanism: str, properties: Mapping[str, str]) -> ClientMechanism:
@@ -66,15 +55,15 @@ def begin(mechanism: str, properties: Mapping[str, str]) -> ClientMechanism:
 
 
 def receive(connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
-    """So many bytes, at most 512 KiB.  Raises: LoginRefused, OSError."""
+    """So many bytes, at most 512 KiB.  Raises: ServerRefused, OSError."""
     if not 4 <= size_bytes <= ANSWER_BYTES_MAX:
-        raise LoginRefused(f"gives an answer of {size_bytes} bytes")
+        raise ServerRefused(f"gives an answer of {size_bytes} bytes")
     found = b""
     while len(found) < size_bytes:
         connection.settimeout(max(0.001, deadline - time.monotonic()))
         part = connection.recv(size_bytes - len(found))
         if not part:
-            raise LoginRefused("hangs up during the login")
+            raise ServerRefused("hangs up during the login")
         found += part
     return found
 
@@ -89,7 +78,7 @@ class _Answer:
     def _take(self, size_bytes: int) -> bytes:
         end = self._position + size_bytes
         if end > len(self._body):
-            raise LoginRefused("gives an answer that is cut off")
+            raise ServerRefused("gives an answer that is cut off")
         part = self._body[self._position : end]
         self._position = end
         return part
@@ -106,12 +95,15 @@ class _Answer:
         size_bytes = self.int16()
         return None if size_bytes < 0 else self._take(size_bytes).decode(errors="replace")
 
+    def texts(self) -> list[str]:
+        return [self.text() or "" for _ in range(self.int32())]
+
     def binary(self) -> bytes:
         return self._take(max(0, self.int32()))
 
 
 def _ask(connection: socket.socket, api: tuple[int, int], body: bytes, deadline: float) -> _Answer:
-    """Send a request without a client id, and read the answer.  Raises: LoginRefused, OSError."""
+    """Send a request without a client id, and read the answer.  Raises: ServerRefused, OSError."""
     frame = struct.pack(">hhih", *api, 0, -1) + body
     connection.sendall(struct.pack(">i", len(frame)) + frame)
     (size_bytes,) = struct.unpack(">i", receive(connection, 4, deadline))

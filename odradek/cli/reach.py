@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from odradek.broker.sasl.client import ServerRefused
 from odradek.host_port import parse_host_port
 
 from .errors import CommandError
-from .login import LoginRefused, can_try, log_in, receive
+from .login import can_try, log_in, receive
 
 # Size, API key 18 version 0, correlation id, no client id.
 CORRELATION_ID: Final = 0x0D4ADE4
@@ -76,7 +77,7 @@ def _what_is_wrong(
     nobody = f"no Kafka broker answered at {where} within {timeout_s:g} s"
     try:
         _ask(server, tls, timeout_s, login)
-    except LoginRefused as error:
+    except ServerRefused as error:
         return f"{where} {error}"
     except (socket.gaierror, UnicodeError):  # the latter for a label that is no label
         return f"the name {server[0]!r} does not resolve"

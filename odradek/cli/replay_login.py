@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from odradek.broker.sasl.client import ServerRefused
-from odradek.protocol.errors import error_name
+from odradek.broker.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, check_handshake
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 
@@ -14,7 +14,6 @@ from .errors import CommandError
 from .login import begin
 from .replay_link import Link
 
-HANDSHAKE_VERSION: Final = 1
 AUTHENTICATE_VERSION: Final = 0  # later ones tell how long the login lasts
 _USED: Final = ("bootstrap.servers", "security.protocol", CONNECT_TIMEOUT, *TLS_PROPERTIES)
 
@@ -49,20 +48,14 @@ class Dialer:
 
     async def _log_in(self, link: Link) -> None:
         mechanism = self._properties["sasl.mechanism"]
-        chosen: Any = await link.ask_own(
-            SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION
-        )
-        if chosen.error_code:
-            raise PermissionError(f"the broker has no login by {mechanism}")
+        choice = SaslHandshakeRequest(mechanism=mechanism)
+        chosen: Any = await link.ask_own(choice, HANDSHAKE_VERSION)
         try:
-            login = begin(mechanism, self._properties)
-            token = login.first()
+            check_handshake(mechanism, chosen.error_code, chosen.mechanisms)
+            login = ClientLogin(begin(mechanism, self._properties))
             while not login.is_complete:
-                request = SaslAuthenticateRequest(auth_bytes=token)
+                request = SaslAuthenticateRequest(auth_bytes=login.token)
                 answer: Any = await link.ask_own(request, AUTHENTICATE_VERSION)
-                if answer.error_code:
-                    reason = answer.error_message or error_name(answer.error_code)
-                    raise PermissionError(f"the broker refuses the login: {reason}")
-                token = login.step(answer.auth_bytes)
+                login.take(answer.error_code, answer.error_message, answer.auth_bytes)
         except ServerRefused as error:
             raise PermissionError(f"the broker {error}") from None

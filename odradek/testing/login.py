@@ -1,7 +1,7 @@
 """The login of the fixture's own connections."""
 
 from odradek.broker.sasl.client import ServerRefused
-from odradek.protocol.errors import error_name
+from odradek.broker.sasl.client_login import HANDSHAKE_VERSION, ClientLogin, check_handshake
 from odradek.protocol.messages.k17_sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
@@ -14,7 +14,6 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
 from .access import ClientAccess
 from .connection import Connection
 
-HANDSHAKE_VERSION = 1
 AUTHENTICATE_VERSION = 0  # later ones tell how long the login lasts
 
 
@@ -22,19 +21,14 @@ def log_in(connection: Connection, access: ClientAccess) -> None:
     """Log in, if the listener wants it.  Raises: OSError, also if the broker refuses."""
     if access.mechanism is None:
         return
-    chosen = SaslHandshakeRequest(mechanism=access.mechanism)
-    offered = connection.ask(chosen, HANDSHAKE_VERSION, SaslHandshakeResponse)
-    if offered.error_code:
-        raise PermissionError(f"the broker does not offer {access.mechanism}")
+    choice = SaslHandshakeRequest(mechanism=access.mechanism)
+    chosen = connection.ask(choice, HANDSHAKE_VERSION, SaslHandshakeResponse)
     try:
-        client = access.begin_login()
-        token = client.first()
-        while not client.is_complete:
-            request = SaslAuthenticateRequest(auth_bytes=token)
+        check_handshake(access.mechanism, chosen.error_code, chosen.mechanisms)
+        login = ClientLogin(access.begin_login())
+        while not login.is_complete:
+            request = SaslAuthenticateRequest(auth_bytes=login.token)
             answer = connection.ask(request, AUTHENTICATE_VERSION, SaslAuthenticateResponse)
-            if answer.error_code:
-                reason = answer.error_message or error_name(answer.error_code)
-                raise PermissionError(f"the broker refuses the login: {reason}")
-            token = client.step(answer.auth_bytes)
+            login.take(answer.error_code, answer.error_message, answer.auth_bytes)
     except ServerRefused as error:
         raise PermissionError(f"the broker {error}") from None

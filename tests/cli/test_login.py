@@ -68,7 +68,7 @@ def test_a_login_that_is_accepted() -> None:
         ),
         (
             [ACCEPTED, struct.pack(">h", 58) + text(None) + struct.pack(">i", 0)],
-            "refuses the login: error 58",
+            "refuses the login: SASL_AUTHENTICATION_FAILED",
         ),
         (
             [ACCEPTED, struct.pack(">h", 0) + text(None) + struct.pack(">i", 1) + b"x"],

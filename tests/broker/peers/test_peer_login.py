@@ -122,7 +122,7 @@ def test_a_mechanism_that_is_not_offered() -> None:
     async def test() -> None:
         server = LoginServer(let_in, refusal)
         async with server.listening():
-            reason = "by PLAIN, it offers SCRAM-SHA-256, OAUTHBEARER"
+            reason = "has no login by PLAIN; it offers SCRAM-SHA-256, OAUTHBEARER"
             with pytest.raises(PeerFailed, match=reason):
                 await ask_heartbeat(peer_of(server))
         assert server.asked == [[17]]
