@@ -8,12 +8,9 @@ again, as there is nobody who tells of changes.
 import base64
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from odradek.broker.admin_api.views import classic_member, committed_offset, consumer_member
 from odradek.broker.core.partitioner import partition_of_key
 from odradek.durations import seconds_of
 from odradek.protocol.errors import ErrorCode
@@ -23,12 +20,6 @@ from odradek.protocol.messages.k00_produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from odradek.protocol.messages.k15_describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -36,10 +27,6 @@ from odradek.protocol.messages.k19_create_topics import (
     CreateTopicsResponse,
 )
 from odradek.protocol.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from odradek.protocol.messages.k69_consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
 from odradek.protocol.records import build_batch
 from odradek.protocol.records.record import Record
 
@@ -53,7 +40,8 @@ from .cluster_client import (
     until_it_passes,
 )
 from .door import AdminClient, AdminClients, AdminError, NotFound
-from .errors import BrokerFailed, hides
+from .errors import hides
+from .foreign_groups import described_group, listed_groups
 from .foreign_records import LATEST, offset_at, read
 from .records import BASE64
 from .texts import text_of
@@ -94,9 +82,9 @@ class ForeignAdmin(AdminClient):
             case ["topics", name, "records"]:
                 return self._read(name, **query)
             case ["groups"]:
-                return {"groups": list(self._groups())}
+                return {"groups": list(listed_groups(self._cluster))}
             case ["groups", group_id]:
-                return self._group(group_id)
+                return described_group(self._cluster, group_id)
             case ["coordinators", name]:
                 kind = TRANSACTION if query.get("of") == "transaction" else GROUP
                 node_id, _ = until_it_passes(lambda: self._cluster.coordinator(name, kind))
@@ -247,62 +235,6 @@ class ForeignAdmin(AdminClient):
 
         return {"partition": partition, "offset": until_it_passes(ask)}
 
-    # -- groups
-
-    def _groups(self) -> Iterator[Any]:
-        for node_id, address in self._cluster.addresses().items():
-            told = self._cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
-            for group in told.groups:
-                yield {
-                    "group_id": group.group_id,
-                    "type": group.group_type or "classic",
-                    "state": group.group_state,
-                    "protocol_type": group.protocol_type,
-                    "coordinator": node_id,
-                }
-
-    def _group(self, group_id: str) -> Any:
-        for found in self._groups():
-            if found["group_id"] == group_id:
-                is_consumer = found["type"].lower() == "consumer"
-                state, members = until_it_passes(
-                    partial(self._consumers if is_consumer else self._classic, group_id)
-                )
-                offsets = until_it_passes(lambda: list(self._offsets(group_id)))
-                return {**found, "state": state, "members": members, "offsets": offsets}
-        raise NotFound(HTTPStatus.NOT_FOUND, f"there is no group {group_id!r}")
-
-    def _classic(self, group_id: str) -> tuple[str, list[Any]]:
-        """The state and the members of a group.  Raises: Passing, BrokerFailed."""
-        _, address = self._cluster.coordinator(group_id)
-        request = DescribeGroupsRequest(groups=[group_id])
-        told = self._cluster.ask(address, request, DescribeGroupsResponse, at_most=5)
-        (group,) = told.groups
-        check(group.error_code, None, f"group {group_id}")
-        return group.group_state, [classic_member(member) for member in group.members]
-
-    def _consumers(self, group_id: str) -> tuple[str, list[Any]]:
-        """The same of a group of the next generation (KIP-848)."""
-        _, address = self._cluster.coordinator(group_id)
-        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
-        told = self._cluster.ask(address, request, ConsumerGroupDescribeResponse, at_most=1)
-        (group,) = told.groups
-        check(group.error_code, group.error_message, f"group {group_id}")
-        return group.group_state, [consumer_member(member) for member in group.members]
-
-    def _offsets(self, group_id: str) -> Iterator[Any]:
-        _, address = self._cluster.coordinator(group_id)
-        request = OffsetFetchRequest(group_id=group_id, topics=None)
-        told = self._cluster.ask(address, request, OffsetFetchResponse, at_most=7)
-        check(told.error_code, None, f"group {group_id}")
-        for topic in told.topics:
-            for each in topic.partitions:
-                if each.committed_offset >= 0:
-                    end = None
-                    with suppress(BrokerFailed):  # the topic is gone
-                        end = offset_at(self._cluster, topic.name, each.partition_index, LATEST)
-                    yield committed_offset(topic.name, each, end)
-
     # -- waits
 
     def _wait(self, what: Sequence[str], *, timeout: Any, **wanted: Any) -> Any:
@@ -328,7 +260,7 @@ class ForeignAdmin(AdminClient):
 
     def _stable(self, group_id: str, *, members: int, assigned: int | None) -> Any:
         try:
-            found = self._group(group_id)
+            found = described_group(self._cluster, group_id)
         except NotFound:
             raise NotYet(f"there is no group {group_id!r}") from None
         count = sum(len(each) for m in found["members"] for each in m["assignment"].values())
@@ -342,7 +274,7 @@ class ForeignAdmin(AdminClient):
 
     def _behind(self, group_id: str, *, lag: int, topic: str | None) -> Any:
         try:
-            offsets = self._group(group_id)["offsets"]
+            offsets = described_group(self._cluster, group_id)["offsets"]
         except NotFound:
             offsets = []
         committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
