@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,7 +199,7 @@ def test_a_broker_that_a_test_has_closed_is_replaced(servers: Servers) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("brokers", [1, 2])
 def test_a_process_that_a_test_has_stopped_goes_on_after_it(brokers: int) -> None:
-    wanted = replace(IN_PROCESS, brokers=brokers, in_process=False)
+    wanted = IN_PROCESS._replace(brokers=brokers, in_process=False)
     servers = Servers(wanted, (), [])
     server = servers.get(wanted)
     server.clean((("mine", 1),))
