@@ -11,25 +11,16 @@ from unittest import mock
 
 import pytest
 
-from odradek.broker.core.log_uses import Use
-from odradek.broker.replication import fetcher
-from odradek.broker.replication.asking import fetch_request
 from odradek.broker.runtime import OFFLOAD_THREADS_MAX
-from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.protocol.records import Codec, iter_batches
-from odradek.storage.errors import CorruptLog, DiskFull
-from odradek.storage.log.checkpoint import LOG_START, parse_offsets
-from odradek.storage.log.following import Appended
-from odradek.storage.log.load_report import LoadReport
+from odradek.storage.errors import CorruptLog
 from odradek.storage.log.log import Log
 from odradek.storage.log.staging import Staged
 from tests.broker.batches import altered
-from tests.broker.faulty_files import FULL
 from tests.storage.support import slow_staged
 from tests.support.awaiting import until
-from tests.support.messages import batch_of, delete_records, records_in
+from tests.support.messages import batch_of, records_in
 
 from .cluster import TOPIC, Cluster, replicating, state_of
 
@@ -128,135 +119,6 @@ async def test_leaders_take_turns(cluster: Cluster) -> None:
 
 
 @on_cluster()
-async def test_a_cut_is_safe_before_anything_follows_it(cluster: Cluster) -> None:
-    """Or, when the power goes, what was cut might be there before what came after it."""
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", acks=-1)
-    await cluster[2].take(state_of(2, 1, [2], [1, 2]))
-    await produce(cluster, 1, b"lost")
-    await produce(cluster, 2, b"b")
-    safe = []
-
-    def note(log: Log, *args: Any, **options: Any) -> Appended:
-        safe.append(log.recovery_point)
-        return append(log, *args, **options)
-
-    append = Log.append_as_follower
-    with mock.patch.object(Log, "append_as_follower", note):
-        await cluster[1].take(state_of(2, 1, [2], [1, 2]))
-        await cluster.until_equal()
-    assert safe == [1]
-
-
-@pytest.mark.slow
-@on_cluster()
-async def test_a_cut_is_safe_before_its_log_leads(cluster: Cluster) -> None:
-    """The leader that it was cut for may go before that is so."""
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", acks=-1)
-    await cluster[2].take(state_of(2, 1, [2], [1, 2]))
-    await produce(cluster, 1, b"lost")
-    go_on = threading.Event()
-    replica = cluster[1]
-
-    def hold(operation: str) -> None:
-        assert operation != "sync" or go_on.wait(20)
-
-    replica.files.before = hold
-    await replica.take(state_of(2, 1, [2], [1, 2]))
-    log = replica.partition().log
-    await until(lambda: log.log_end_offset == 1)
-    asyncio.get_running_loop().call_later(0.1, go_on.set)
-    await replica.take(state_of(1, 2, [1], [1, 2]))
-    assert (replica.partition().is_leader, log.recovery_point) == (True, 1)
-    assert not replica.replicas.uses.having(Use.CUT)
-
-
-@on_cluster()
-async def test_a_cut_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
-    """Another is to lead; as soon as there is room this one may."""
-    await cluster.take(state_of(2, 0, [2], [1, 2]))
-    replica = cluster[1]
-    replicas, log = replica.replicas, replica.partition().log
-    replicas.uses.begin(log, Use.CUT)
-    full = mock.AsyncMock(side_effect=DiskFull("no space", log.directory))
-    with (
-        mock.patch.object(replicas, "checkpoint", full),
-        pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"),
-    ):
-        await replica.take(state_of(1, 1, [1], [1, 2]))
-    assert not replica.partition().is_leader
-    assert not replicas.is_offline
-    await replica.take(state_of(1, 2, [1], [1, 2]))
-    assert replica.partition().is_leader
-
-
-async def with_a_gap(cluster: Cluster) -> Log:
-    """That of replica 1, as if it had just been loaded and found to have a gap at offset 1."""
-    replica = cluster[1]
-    await replica.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b")
-    log = replica.partition().log
-    log.loaded = LoadReport(gap_offset=1)
-    replica.replicas.stop_serving([KEY])
-    return log
-
-
-@on_cluster()
-async def test_a_cut_at_a_gap_is_safe_before_its_log_leads(cluster: Cluster) -> None:
-    replica = cluster[1]
-    log = await with_a_gap(cluster)
-    await replica.take(state_of(1, 1, [1, 2], [1, 2]))
-    assert (log.log_end_offset, log.recovery_point) == (1, 1)
-    assert replica.partition().is_leader
-    assert not replica.replicas.uses.having(Use.CUT)
-
-
-@on_cluster()
-async def test_a_cut_at_a_gap_that_a_full_disk_leaves_unsafe(cluster: Cluster) -> None:
-    """Not all that the controller has said in the same breath fails for it."""
-    replica = cluster[1]
-    log = await with_a_gap(cluster)
-    replica.files.where, replica.files.faults = log.directory.rpartition("/")[0], {"write": FULL}
-    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
-        await replica.take(state_of(1, 1, [1, 2], [1, 2]))
-    assert not replica.partition().is_leader
-    replica.files.faults = {}
-    await replica.take(state_of(1, 2, [1, 2], [1, 2]))
-    assert replica.partition().is_leader
-    assert replica.partition().log is log
-    assert log.log_end_offset == 1
-
-
-@on_cluster()
-async def test_a_log_that_is_cut_again_is_not_safe_yet(cluster: Cluster) -> None:
-    """What made it safe before may end only now."""
-    await cluster.take(state_of(1, 0, [1], [1, 2]))
-    await produce(cluster, 1, b"a")
-    replicas, log = cluster[1].replicas, cluster[1].partition().log
-    replicas.uses.begin(log, Use.CUT)
-
-    async def cut_again(_: object) -> None:
-        log.truncate(0)
-
-    with mock.patch.object(replicas, "checkpoint", cut_again):
-        await replicas.make_cuts_safe([cluster[1].partition()])
-    assert replicas.uses.having(Use.CUT) == [log]
-    await replicas.make_cuts_safe([cluster[1].partition()])
-    assert not replicas.uses.having(Use.CUT)
-
-
-@on_cluster()
-async def test_a_cut_log_that_is_deleted_is_forgotten(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1], [1, 2]))
-    replicas = cluster[1].replicas
-    replicas.uses.begin(cluster[1].partition().log, Use.CUT)
-    replicas.stop_serving([KEY])
-    await replicas.logs.delete(KEY)
-    assert not replicas.uses.having(Use.CUT)
-
-
-@on_cluster()
 async def test_an_epoch_in_which_nothing_was_written(cluster: Cluster) -> None:
     """1 led epoch 2 without a word; the leader of epoch 3 has never heard of that."""
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
@@ -332,118 +194,6 @@ async def test_the_leader_starts_within_a_batch(cluster: Cluster) -> None:
     follower = cluster[2].partition().log
     await until(lambda: follower.log_start_offset == 5)
     assert follower.segments.first_offset == 0
-
-
-@pytest.mark.slow
-@on_cluster()
-async def test_deleted_records_are_deleted_on_followers(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b", b"c", acks=-1)
-    await cluster.until_equal()
-    client = await cluster[1].client()
-
-    async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
-        request = delete_records((*KEY, offset))
-        request.timeout_ms = timeout_ms
-        answer: DeleteRecordsResponse = await client.ask(request, 2)
-        (result,) = answer.topics[0].partitions
-        return result.low_watermark, result.error_code
-
-    assert await delete(1, 5_000) == (1, 0)
-    assert cluster[2].partition().log.log_start_offset == 1
-    cluster[2].replicator.stopped([KEY])
-    assert await delete(2, 20) == (-1, ErrorCode.REQUEST_TIMED_OUT)
-    cluster[1].metadata.update_brokers(1, [cluster[1].info])
-    assert await delete(2, 0) == (2, 0), "the other one is dead"
-    assert not cluster[1].partition().waiters
-
-
-@pytest.mark.slow
-@on_cluster(3)
-async def test_a_deletion_that_is_answered_survives_the_death_of_all(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
-    await produce(cluster, 1, b"a", b"b", b"c", acks=-1)
-    await cluster.until_equal()
-    client = await cluster[1].client()
-    answer: DeleteRecordsResponse = await client.ask(delete_records((*KEY, 2)), 2)
-    (result,) = answer.topics[0].partitions
-    assert (result.low_watermark, result.error_code) == (2, 0)
-    for broker in cluster.brokers.values():
-        data_dir = broker.log_dirs.of(broker.partition().log.directory)
-        assert data_dir is not None
-        assert parse_offsets(read(f"{data_dir.path}/{LOG_START}")) == {KEY: 2}
-
-
-@pytest.mark.slow
-@on_cluster(replica_high_watermark_checkpoint_interval_ms="20")
-async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b", acks=-1)
-    await cluster.until_equal()
-    client, follower = await cluster[1].client(), cluster[2].partition().log
-    cluster[2].files.where = LOG_START
-    cluster[2].files.faults["write"] = FULL
-    deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
-    await until(lambda: follower.log_start_offset == 1)
-    await produce(cluster, 1, b"c", acks=-1)
-    assert cluster[1].partition().followers[2].log_start_offset == 0, "it has fetched since"
-    assert not deleting.done()
-    cluster[2].files.faults.clear()
-    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
-    assert answer.topics[0].partitions[0].low_watermark == 1
-
-
-@on_cluster(replica_fetch_wait_max_ms="20000")
-async def test_a_start_is_told_soon_after_its_checkpoint(cluster: Cluster) -> None:
-    """The Fetch that leaves before the checkpoint is written does not wait for records."""
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b", acks=-1)
-    client, leader = await cluster[1].client(), cluster[1].partition()
-    deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
-    await until(lambda: leader.log.log_start_offset == 1)
-    await produce(cluster, 1, b"c", acks=-1)  # lets go the Fetch that waits
-    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
-    assert answer.topics[0].partitions[0].low_watermark == 1
-
-
-@pytest.mark.slow
-@on_cluster(replica_fetch_wait_max_ms="200")
-async def test_a_start_that_a_full_disk_keeps_untold_makes_no_haste(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b", acks=-1)
-    await cluster.until_equal()
-    client, follower = await cluster[1].client(), cluster[2].partition().log
-    cluster[2].files.where = LOG_START
-    cluster[2].files.faults["write"] = FULL
-    with mock.patch(f"{fetcher.__name__}.fetch_request", wraps=fetch_request) as asking:
-        deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
-        await until(lambda: follower.log_start_offset == 1)
-        asking.reset_mock()
-        await until(lambda: asking.call_count > 3)
-        waits_ms = {call.kwargs["max_wait_ms"] for call in asking.call_args_list}
-    assert waits_ms == {fetcher.UNTOLD_START_WAIT_MS}
-    cluster[2].files.faults.clear()
-    deleting.cancel()
-
-
-@pytest.mark.slow
-@on_cluster(3)
-async def test_deleting_records_waits_no_longer_for_who_dies_meanwhile(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2, 3], [1, 2, 3]))
-    await produce(cluster, 1, b"a", b"b", acks=-1)
-    await cluster.until_equal()
-    leader, client = cluster[1], await cluster[1].client()
-    cluster[3].replicator.stopped([KEY])
-    request = delete_records((*KEY, 1))
-    request.timeout_ms = 60_000
-    deleting = asyncio.ensure_future(client.ask(request, 2))
-    await until(lambda: leader.partition().followers[2].log_start_offset == 1)
-    assert not deleting.done()
-    leader.metadata.update_brokers(1, [leader.info, cluster[2].info])
-    leader.replicator.brokers_changed()
-    answer: DeleteRecordsResponse = await asyncio.wait_for(deleting, 10)
-    (result,) = answer.topics[0].partitions
-    assert (result.low_watermark, result.error_code) == (1, 0)
 
 
 @on_cluster()
