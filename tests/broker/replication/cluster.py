@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +39,10 @@ from tests.sim.loop import SimLoop
 from tests.sim.runtime import SimClock, sim_runtime
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.messages import batch_of
 
 TOPIC: Final = "t"
+KEY: Final = TOPIC, 0
 TOPIC_ID: Final = bytes(range(16))
 BROKER_EPOCH: Final = 77
 SETTINGS: Final = {
@@ -324,3 +326,40 @@ async def replicating(
         lambda: not any(broker.files.references for broker in brokers.values()),
         "references are left over",
     )
+
+
+def on_cluster(
+    count: int = 2, **settings: str
+) -> Callable[[Callable[[Cluster], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
+    """Make `async def test(cluster)` a test."""
+
+    def decorate(test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+        def run(tmp_path: Path) -> None:
+            async def main() -> None:
+                named = {name.replace("_", "."): value for name, value in settings.items()}
+                async with replicating(tmp_path, count, named) as cluster:
+                    await test(cluster)
+
+            asyncio.run(main())
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
+async def produce(cluster: Cluster, leader: int, *values: bytes, acks: int = 1) -> None:
+    """Append each value in a batch of its own."""
+    client = await cluster[leader].client()
+    for value in values:
+        await client.append(TOPIC, batch_of(value), acks=acks)
+
+
+def write(path: str, data: bytes) -> None:
+    """For tests, which are coroutines, and whose files are small."""
+    Path(path).write_bytes(data)
+
+
+def read(path: str) -> bytes:
+    """The same for reading."""
+    return Path(path).read_bytes()

@@ -11,8 +11,7 @@ from odradek.protocol.messages.k02_list_offsets import (
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 
-from .cluster import TOPIC, Cluster, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import KEY, TOPIC, Cluster, on_cluster, produce, state_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 CONSUMER, DEBUGGER, BROKER = -1, -2, 3

@@ -19,8 +19,7 @@ from odradek.storage.jobs import run_job
 from tests.broker.running import LeapingClock
 from tests.support.awaiting import until
 
-from .cluster import TOPIC, Cluster, Replicating, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import KEY, TOPIC, Cluster, Replicating, on_cluster, produce, state_of
 
 pytestmark = pytest.mark.wire
 

@@ -14,8 +14,7 @@ from tests.broker.faulty_files import FULL
 from tests.support.awaiting import until
 from tests.support.messages import delete_records
 
-from .cluster import Cluster, state_of
-from .test_following import KEY, on_cluster, produce, read
+from .cluster import KEY, Cluster, on_cluster, produce, read, state_of
 
 
 @pytest.mark.slow

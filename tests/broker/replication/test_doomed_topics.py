@@ -5,8 +5,7 @@ from odradek.protocol.errors import ErrorCode
 from tests.support.awaiting import until
 from tests.support.messages import fetch_request
 
-from .cluster import TOPIC, TOPIC_ID, Cluster, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import KEY, TOPIC, TOPIC_ID, Cluster, on_cluster, produce, state_of
 
 
 @on_cluster()

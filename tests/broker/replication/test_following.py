@@ -4,9 +4,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -22,43 +20,7 @@ from tests.storage.support import slow_staged
 from tests.support.awaiting import until
 from tests.support.messages import batch_of, records_in
 
-from .cluster import TOPIC, Cluster, replicating, state_of
-
-KEY = TOPIC, 0
-
-
-def on_cluster(
-    count: int = 2, **settings: str
-) -> Callable[[Callable[[Cluster], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
-    """Make `async def test(cluster)` a test."""
-
-    def decorate(test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-        def run(tmp_path: Path) -> None:
-            async def main() -> None:
-                named = {name.replace("_", "."): value for name, value in settings.items()}
-                async with replicating(tmp_path, count, named) as cluster:
-                    await test(cluster)
-
-            asyncio.run(main())
-
-        run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return run
-
-    return decorate
-
-
-def write(path: str, data: bytes) -> None:
-    Path(path).write_bytes(data)
-
-
-def read(path: str) -> bytes:
-    return Path(path).read_bytes()
-
-
-async def produce(cluster: Cluster, leader: int, *values: bytes, acks: int = 1) -> None:
-    client = await cluster[leader].client()
-    for value in values:
-        await client.append(TOPIC, batch_of(value), acks=acks)
+from .cluster import KEY, TOPIC, Cluster, on_cluster, produce, read, replicating, state_of, write
 
 
 @pytest.mark.parametrize("codec", list(Codec))

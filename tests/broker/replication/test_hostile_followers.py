@@ -21,8 +21,7 @@ from odradek.protocol.primitives import INT64_MAX
 from tests.broker.running import HOST
 from tests.support.awaiting import until
 
-from .cluster import TOPIC, TOPIC_ID, Cluster, replicating, state_of
-from .test_following import on_cluster, produce
+from .cluster import TOPIC, TOPIC_ID, Cluster, on_cluster, produce, replicating, state_of
 
 EPOCH: Final = 3
 END: Final = 4

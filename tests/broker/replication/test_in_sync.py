@@ -16,8 +16,17 @@ from tests.support.awaiting import pass_over, until
 from tests.support.client import Client
 from tests.support.messages import batch_of, produce_request
 
-from .cluster import BROKER_EPOCH, TOPIC, Cluster, Replicating, replicating, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import (
+    BROKER_EPOCH,
+    KEY,
+    TOPIC,
+    Cluster,
+    Replicating,
+    on_cluster,
+    produce,
+    replicating,
+    state_of,
+)
 
 
 async def lagging(cluster: Cluster) -> None:

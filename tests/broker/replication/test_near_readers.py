@@ -17,8 +17,7 @@ from tests.storage.log.test_txn_index import Producers
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 
-from .cluster import TOPIC, Cluster, state_of
-from .test_following import on_cluster, produce
+from .cluster import TOPIC, Cluster, on_cluster, produce, state_of
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LONG_MS = 10_000

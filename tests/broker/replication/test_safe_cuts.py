@@ -15,8 +15,7 @@ from odradek.storage.log.log import Log
 from tests.broker.faulty_files import FULL
 from tests.support.awaiting import until
 
-from .cluster import Cluster, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import KEY, Cluster, on_cluster, produce, state_of
 
 
 @on_cluster()

@@ -11,8 +11,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.directory.suspicion import BOOT_NOTE, BootNote
 from tests.support.awaiting import until
 
-from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of
-from .test_following import on_cluster, produce
+from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, on_cluster, produce, state_of
 
 KEY = TOPIC, 0
 WAIT = "wait"

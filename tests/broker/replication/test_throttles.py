@@ -10,8 +10,7 @@ from odradek.broker.core.partition_state import TopicPartition
 from tests.support.awaiting import until
 from tests.support.messages import batch_of
 
-from .cluster import TOPIC, Cluster, Replicating, state_of
-from .test_following import KEY, on_cluster
+from .cluster import KEY, TOPIC, Cluster, Replicating, on_cluster, state_of
 
 OTHER = TOPIC, 1
 VALUE = b"v" * 1000

@@ -24,8 +24,7 @@ from tests.broker.faulty_files import BROKEN, FULL
 from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of
 
-from .cluster import TOPIC, TOPIC_ID, Cluster, Replicating, state_of
-from .test_following import KEY, on_cluster, produce
+from .cluster import KEY, TOPIC, TOPIC_ID, Cluster, Replicating, on_cluster, produce, state_of
 
 OTHER = TOPIC, 1
 BOTH = [
