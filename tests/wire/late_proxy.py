@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from tests.support.connections import RawConnection
 from tests.support.frames import SIZE, size_bytes_in
+from tests.support.tcp_server import HOST, TcpServer
 from tests.support.waiting import until
 
 LATER_S: Final = (0.0, 0.1)
@@ -48,7 +49,7 @@ class LateProxy:
         self.upstream: tuple[str, int] | None = None
         self.deliveries: list[Delivery] = []
         self.held: bytes | None = None
-        self.host, self.port = "127.0.0.1", 0
+        self.host, self.port = HOST, 0
         self._chance = random.Random(seed)
         self._one_in = one_in
         self._api_keys = frozenset(api_keys)
@@ -103,36 +104,32 @@ class LateProxy:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connected, self.host, 0)
-        self.port = server.sockets[0].getsockname()[1]
-        self._is_ready.set()
-        await self._stop.wait()
-        server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        async with TcpServer(self._connected) as server:
+            self.port = server.port
+            self._is_ready.set()
+            await self._stop.wait()
+        for task in self._later:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*self._later, return_exceptions=True)
 
     async def _connected(
         self, client: asyncio.StreamReader, answers_to: asyncio.StreamWriter
     ) -> None:
         """Forward requests and answers until one side ends, or the connection is to end."""
         assert self.upstream is not None, "set .upstream first"
-        try:
-            answers, broker = await asyncio.open_connection(*self.upstream)
-        except OSError:
-            answers_to.close()
-            return
+        answers, broker = await asyncio.open_connection(*self.upstream)
         both = [
             asyncio.create_task(_until_it_ends(self._forward_requests(client, broker))),
             asyncio.create_task(_until_it_ends(_forward(answers, answers_to))),
         ]
-        with contextlib.suppress(asyncio.CancelledError):  # the server would log it
+        try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for task in both:
-            task.cancel()
-        for writer in (broker, answers_to):
-            writer.transport.abort()
+        finally:
+            for writer in (broker, answers_to):
+                writer.transport.abort()
+            for task in both:
+                task.cancel()
+            await asyncio.wait(both)
 
     async def _forward_requests(
         self, client: asyncio.StreamReader, broker: asyncio.StreamWriter

@@ -54,8 +54,7 @@ def shut_down(
         took_s = loop.time() - start
         assert set(other.asked) <= {(7, 3)}
         cluster.client.close()
-        other.kill()
-        await asyncio.sleep(1)  # connections end
+        await other.stop()
         return success, took_s, len(other.asked)
 
     return simulate(main, 1).value
@@ -129,8 +128,8 @@ def test_another_controller_is_asked_as_soon_as_it_is_known() -> None:
         assert not await task
         took_s = loop.time() - start
         cluster.client.close()
-        first.kill()
-        second.kill()
+        await first.stop()
+        await second.stop()
         await asyncio.sleep(1)
         return took_s
 
@@ -163,7 +162,7 @@ def test_a_broker_that_registers_again_meanwhile_is_relieved_as_what_it_is_then(
             broker_epoch=lambda: next(epochs),
         )
         cluster.client.close()
-        other.kill()
+        await other.stop()
         await asyncio.sleep(1)
         return asked
 
@@ -197,7 +196,7 @@ def test_a_cluster_that_changes_for_ever_is_left() -> None:
         took_s = loop.time() - start
         changing.cancel()
         cluster.client.close()
-        other.kill()
+        await other.stop()
         await asyncio.sleep(1)
         return took_s
 

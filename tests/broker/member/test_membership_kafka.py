@@ -22,9 +22,10 @@ from odradek.protocol.messages.k06_update_metadata import (
 )
 from odradek.protocol.schema import Message
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.peers.controllers import HOST, OWN_ID, Cluster, OtherBroker
+from tests.broker.peers.controllers import OWN_ID, Cluster, OtherBroker
 from tests.kafka.apache import ApacheKafka, apache_kafka
 from tests.support.awaiting import until
+from tests.support.tcp_server import HOST
 
 pytestmark = pytest.mark.java
 
@@ -119,4 +120,4 @@ async def test_it_is_taken_in(kafka: ApacheKafka) -> None:
     cluster.client.close()
     await session.close()
     await asyncio.sleep(0)
-    broker.kill()
+    await broker.stop()

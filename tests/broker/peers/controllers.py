@@ -13,8 +13,8 @@ from odradek.protocol.framing import encode_response, read_request_start
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.schema import Message
 from tests.support.connections import read_frame
+from tests.support.tcp_server import HOST, TcpServer
 
-HOST = "127.0.0.1"
 OWN_ID = 7
 Answer = Callable[[int, int], "Message | None"]
 """From API key and version to an answer; None: hang up."""
@@ -25,54 +25,34 @@ LISTENERS = {
 }
 
 
-class OtherBroker:
+class OtherBroker(TcpServer):
     """A broker that answers by a function."""
 
     def __init__(self, answer: Answer) -> None:
+        super().__init__(self._talk)
         self.answer = answer
         self.asked: list[tuple[int, int]] = []
         """API keys and versions."""
         self.frame = b""
         """Of the request that is being answered."""
-        self.connection_count = 0
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._writers: list[asyncio.StreamWriter] = []
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, HOST, self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    def kill(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connection_count += 1
-        self._writers.append(writer)
-        try:
-            while True:
-                frame = await read_frame(reader)
-                api_key, version, correlation_id = read_request_start(frame)
-                response: Message | None
-                if api_key == 18:
-                    keys = [ApiVersion(api_key=key, max_version=3) for key in (7, 56, 67)]
-                    response = ApiVersionsResponse(api_keys=keys)
-                else:
-                    self.asked.append((api_key, version))
-                    self.frame = frame
-                    response = self.answer(api_key, version)
-                if response is None:
-                    writer.transport.abort()
-                    return
-                out = encode_response(
-                    response, version, correlation_id, flexible_header=api_key != 18
-                )
-                writer.write(out)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            frame = await read_frame(reader)
+            api_key, version, correlation_id = read_request_start(frame)
+            response: Message | None
+            if api_key == 18:
+                keys = [ApiVersion(api_key=key, max_version=3) for key in (7, 56, 67)]
+                response = ApiVersionsResponse(api_keys=keys)
+            else:
+                self.asked.append((api_key, version))
+                self.frame = frame
+                response = self.answer(api_key, version)
+            if response is None:
+                return
+            writer.write(
+                encode_response(response, version, correlation_id, flexible_header=api_key != 18)
+            )
 
 
 class Cluster:

@@ -21,8 +21,9 @@ from odradek.protocol.messages.k67_allocate_producer_ids import (
 )
 from odradek.protocol.schema import Message
 from tests.sim.loop import SimLoop, simulate
+from tests.support.tcp_server import HOST
 
-from .controllers import HOST, OWN_ID, Cluster, OtherBroker
+from .controllers import OWN_ID, Cluster, OtherBroker
 
 REQUEST = AllocateProducerIdsRequest(broker_id=OWN_ID)
 
@@ -38,7 +39,6 @@ def refuses(api_key: int, version: int) -> Message:
 def run(test: Callable[[SimLoop], Awaitable[None]]) -> None:
     async def main(loop: SimLoop) -> None:
         await test(loop)
-        await asyncio.sleep(1)  # connections end
 
     simulate(main, 1)
 
@@ -67,9 +67,9 @@ def test_one_connection_for_all() -> None:
         cluster.tell(1, b1=other)
         assert await asyncio.gather(*(first_id(cluster) for _ in range(5))) == [5] * 5
         assert other.asked == [(67, 0)] * 5
-        assert other.connection_count == 1
+        assert len(other.connections) == 1
         cluster.client.close()
-        other.kill()
+        await other.stop()
 
     run(test)
 
@@ -93,9 +93,9 @@ def test_it_moves(caplog: pytest.LogCaptureFixture) -> None:
         assert loop.time() - told_s < 0.1
         cluster.tell(OWN_ID)
         assert await first_id(cluster) == 7
-        assert new.connection_count == 1
-        old.kill()
-        new.kill()
+        assert len(new.connections) == 1
+        await old.stop()
+        await new.stop()
 
     with caplog.at_level(logging.WARNING):
         run(test)
@@ -112,7 +112,7 @@ def test_it_dies_and_comes_back() -> None:
         cluster.tell(1, b1=other)
         task = asyncio.create_task(first_id(cluster))
         await asyncio.sleep(0.3)
-        other.kill()
+        await other.stop()
         await asyncio.sleep(0.3)
         assert not task.done()
         assert len(other.asked) > 2
@@ -120,7 +120,7 @@ def test_it_dies_and_comes_back() -> None:
         await other.start()
         assert await task == 8
         cluster.client.close()
-        other.kill()
+        await other.stop()
 
     run(test)
 
@@ -146,7 +146,7 @@ def test_not_controller_for_one_partition_is_enough() -> None:
         assert code == ErrorCode.INVALID_UPDATE_VERSION
         assert other.asked == [(56, 3), (56, 3)]
         cluster.client.close()
-        other.kill()
+        await other.stop()
 
     run(test)
 

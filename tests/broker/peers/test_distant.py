@@ -19,14 +19,17 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.broker.peers.serving import HOST, Server, answer_heartbeats, read_request
+from tests.broker.peers.serving import answer_heartbeats, read_request
+from tests.support.tcp_server import HOST, TcpServer
 
 CUT = Condition(is_cut=True)
 
 
 @contextlib.asynccontextmanager
-async def peer_over(link: Link, server: Server, *, timeout_ms: int = 10_000) -> AsyncIterator[Peer]:
-    async with server.listening():
+async def peer_over(
+    link: Link, server: TcpServer, *, timeout_ms: int = 10_000
+) -> AsyncIterator[Peer]:
+    async with server:
         setup = Setup(timeout_ms=timeout_ms)
         peer = Peer(HOST, server.port, client_id="7", timeout_ms=timeout_ms, setup=setup, link=link)
         yield peer
@@ -35,7 +38,7 @@ async def peer_over(link: Link, server: Server, *, timeout_ms: int = 10_000) -> 
 
 @asynchronous
 async def test_what_is_asked_over_a_cut_link_arrives_once_it_is_mended() -> None:
-    link, server = Link(GOOD), Server(answer_heartbeats)
+    link, server = Link(GOOD), TcpServer(answer_heartbeats)
     async with peer_over(link, server) as peer:
         await peer.ask(HeartbeatRequest(), 4)
         link.become(CUT)
@@ -62,7 +65,7 @@ async def test_an_answer_over_a_cut_link_is_not_read_before_it_is_mended() -> No
         await reader.read()
 
     link = Link(GOOD)
-    async with peer_over(link, Server(serve)) as peer:
+    async with peer_over(link, TcpServer(serve)) as peer:
         asking = asyncio.create_task(peer.ask(SaslAuthenticateRequest(), 2))
         await asked.wait()
         link.become(CUT)
@@ -76,7 +79,7 @@ async def test_an_answer_over_a_cut_link_is_not_read_before_it_is_mended() -> No
 
 @asynchronous
 async def test_a_question_over_a_cut_link_fails_at_its_timeout_and_never_arrives() -> None:
-    link, server = Link(GOOD), Server(answer_heartbeats)
+    link, server = Link(GOOD), TcpServer(answer_heartbeats)
     async with peer_over(link, server, timeout_ms=100) as peer:
         await peer.ask(HeartbeatRequest(), 4)
         link.become(CUT)
@@ -94,7 +97,7 @@ async def test_a_question_over_a_cut_link_fails_at_its_timeout_and_never_arrives
 @asynchronous
 async def test_each_round_trip_takes_longer_by_the_delay() -> None:
     link = Link(Condition(delay_s=0.1))
-    async with peer_over(link, Server(answer_heartbeats)) as peer:
+    async with peer_over(link, TcpServer(answer_heartbeats)) as peer:
         begun_s = time.monotonic()
         await peer.ask(HeartbeatRequest(), 4)
         assert time.monotonic() - begun_s >= 0.2  # to connect, and to ask
@@ -103,7 +106,7 @@ async def test_each_round_trip_takes_longer_by_the_delay() -> None:
 @asynchronous
 async def test_what_waits_for_a_delay_goes_on_when_the_link_is_mended() -> None:
     link = Link(GOOD)
-    async with peer_over(link, Server(answer_heartbeats)) as peer:
+    async with peer_over(link, TcpServer(answer_heartbeats)) as peer:
         await peer.ask(HeartbeatRequest(), 4)
         link.become(Condition(delay_s=3600))
         asking = asyncio.create_task(peer.ask(HeartbeatRequest(), 4))
@@ -122,7 +125,7 @@ async def test_large_questions_and_answers_take_their_time() -> None:
             writer.write(encode_response(answer, version, correlation_id, flexible_header=True))
 
     link = Link(GOOD)
-    async with peer_over(link, Server(serve)) as peer:
+    async with peer_over(link, TcpServer(serve)) as peer:
         small, large = SaslAuthenticateRequest(), SaslAuthenticateRequest(auth_bytes=bytes(100_000))
         await peer.ask(small, 2)
         link.become(Condition(bytes_per_s=500_000))
@@ -135,7 +138,7 @@ async def test_large_questions_and_answers_take_their_time() -> None:
 
 @asynchronous
 async def test_a_connection_that_ends_over_a_cut_link_is_forgotten() -> None:
-    link, server = Link(GOOD), Server(answer_heartbeats)
+    link, server = Link(GOOD), TcpServer(answer_heartbeats)
     async with peer_over(link, server) as peer:
         await peer.ask(HeartbeatRequest(), 4)
         link.become(CUT)
@@ -149,8 +152,8 @@ async def test_a_connection_that_ends_over_a_cut_link_is_forgotten() -> None:
 
 @asynchronous
 async def test_a_handshake_of_tls_waits_for_the_link() -> None:
-    link, server = Link(CUT), Server(answer_heartbeats)
-    async with server.listening():
+    link, server = Link(CUT), TcpServer(answer_heartbeats)
+    async with server:
         security = Security(context=ssl.create_default_context())
         setup = Setup(timeout_ms=50)
         peer = Peer(

@@ -27,9 +27,6 @@ from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest, HeartbeatR
 from odradek.protocol.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from tests.broker.peers.serving import (
-    HOST,
-    Serve,
-    Server,
     answer_heartbeats,
     heartbeat_answer,
     read_request,
@@ -40,6 +37,7 @@ from tests.support.awaiting import until
 from tests.support.client import Client
 from tests.support.frames import framed
 from tests.support.messages import batch_of, fetch_request, records_in
+from tests.support.tcp_server import HOST, Serve, TcpServer
 
 MIB = 1 << 20
 
@@ -181,8 +179,8 @@ def test_broken_brokers(name: str) -> None:
             served += 1
             await (serve if served == 1 else answer_heartbeats)(reader, writer)
 
-        server = Server(first_broken)
-        async with server.listening():
+        server = TcpServer(first_broken)
+        async with server:
             peer = peer_of(server.port)
             with pytest.raises(PeerFailed, match=f"127.0.0.1:{server.port}: .*({reason})"):
                 await ask_heartbeat(peer)
@@ -231,8 +229,8 @@ def test_bytes_after_the_answer() -> None:
             assert await reader.read() == b""
             writer.close()
 
-        server = Server(serve)
-        async with server.listening():
+        server = TcpServer(serve)
+        async with server:
             peer = peer_of(server.port)
             answer = await peer.ask(FetchRequest(), 12)
             assert isinstance(answer, FetchResponse)
@@ -251,8 +249,8 @@ async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 @pytest.mark.slow
 def test_silence() -> None:
     async def test() -> None:
-        server = Server(stay_silent)
-        async with server.listening():
+        server = TcpServer(stay_silent)
+        async with server:
             peer = peer_of(server.port, timeout_ms=50)
             first, second = await asyncio.gather(
                 ask_heartbeat(peer), ask_heartbeat(peer), return_exceptions=True
@@ -279,8 +277,8 @@ def test_a_question_that_failed_does_not_arrive_later() -> None:
             except ConnectionError as error:
                 ends.append(error)
 
-        server = Server(serve)
-        async with server.listening():
+        server = TcpServer(serve)
+        async with server:
             peer = peer_of(server.port, timeout_ms=50)
             with pytest.raises(PeerFailed, match="did not answer in time"):
                 await ask_heartbeat(peer)
@@ -301,8 +299,8 @@ def test_a_cancelled_question_ends_the_connection() -> None:
             asked += 1
             await (stay_silent if asked == 1 else answer_heartbeats)(reader, writer)
 
-        server = Server(serve)
-        async with server.listening():
+        server = TcpServer(serve)
+        async with server:
             peer = peer_of(server.port)
             task = asyncio.create_task(ask_heartbeat(peer))
             waiting = asyncio.create_task(ask_heartbeat(peer))
@@ -321,8 +319,8 @@ def test_close_ends_who_waits() -> None:
     """For an answer, for a turn, for a connection; and afterwards it can be asked again."""
 
     async def test() -> None:
-        server = Server(stay_silent)
-        async with server.listening():
+        server = TcpServer(stay_silent)
+        async with server:
             peer = peer_of(server.port)
             tasks = [asyncio.create_task(ask_heartbeat(peer)) for _ in range(3)]
             await until(lambda: len(server.connections) == 1, "not asked")
@@ -331,7 +329,7 @@ def test_close_ends_who_waits() -> None:
             for failed in await asyncio.gather(*tasks, return_exceptions=True):
                 assert isinstance(failed, PeerFailed)
                 assert str(failed) == f"127.0.0.1:{server.port}: closed"
-        server = Server(answer_heartbeats)
+        server = TcpServer(answer_heartbeats)
         server.port = peer.port
         slow = peer_of(server.port, setup=Setup(backoff_ms=60_000))
         with pytest.raises(PeerFailed, match=r"can't be reached: Connection refused$"):
@@ -341,7 +339,7 @@ def test_close_ends_who_waits() -> None:
         slow.close()
         with pytest.raises(PeerFailed, match="closed"):
             await asyncio.wait_for(task, DEADLINE_S)
-        async with server.listening():
+        async with server:
             assert await ask_heartbeat(peer) == 27
             peer.close()
 
@@ -401,9 +399,9 @@ def test_on_the_simulated_loop(seed: int) -> None:
                 await writer.drain()
             writer.close()
 
-        server = Server(serve)
+        server = TcpServer(serve)
         answered = 0
-        async with server.listening():
+        async with server:
             peer = peer_of(server.port)
             for _ in range(40):
                 with contextlib.suppress(PeerFailed):
@@ -442,8 +440,8 @@ def test_negotiation(served: tuple[int, int], asked: int) -> None:
                 else:
                     writer.write(heartbeat_answer(correlation_id, version))
 
-        server = Server(serve)
-        async with server.listening():
+        server = TcpServer(serve)
+        async with server:
             peer = peer_of(server.port, negotiates=True)
             assert await ask_heartbeat(peer) == 27
             assert await ask_heartbeat(peer) == 27
@@ -476,8 +474,8 @@ def test_a_negotiation_that_fails_is_held_again() -> None:
                     refusal = ApiVersionsResponse(error_code=35)
                     writer.write(encode_response(refusal, 4, correlation_id, flexible_header=False))
 
-        server = Server(serve)
-        async with server.listening():
+        server = TcpServer(serve)
+        async with server:
             peer = peer_of(server.port, negotiates=True)
             with pytest.raises(PeerFailed, match="refuses ApiVersions 4 with 35"):
                 await ask_heartbeat(peer)

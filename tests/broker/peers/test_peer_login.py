@@ -22,8 +22,9 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from odradek.protocol.schema import Message
+from tests.support.tcp_server import HOST, TcpServer
 
-from .serving import HOST, Server, read_request
+from .serving import read_request
 from .test_peer import ask_heartbeat, run
 
 
@@ -44,7 +45,7 @@ def let_in(token: bytes) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse() if token == GOOD else BAD
 
 
-class LoginServer(Server):
+class LoginServer(TcpServer):
     """Answers logins by a function of the token, and heartbeats; notes the API keys."""
 
     def __init__(self, answer: Answer, handshake: SaslHandshakeResponse | None = None) -> None:
@@ -78,7 +79,9 @@ class LoginServer(Server):
             writer.write(encode_response(answer, version, correlation_id, flexible_header=flexible))
 
 
-def peer_of(server: Server, credentials: Credentials = ALICE, *, timeout_ms: int = 10_000) -> Peer:
+def peer_of(
+    server: TcpServer, credentials: Credentials = ALICE, *, timeout_ms: int = 10_000
+) -> Peer:
     security = Security("SASL_PLAINTEXT", None, credentials)
     return Peer(HOST, server.port, client_id="7", timeout_ms=timeout_ms, security=security)
 
@@ -86,7 +89,7 @@ def peer_of(server: Server, credentials: Credentials = ALICE, *, timeout_ms: int
 def test_one_login_for_each_connection() -> None:
     async def test() -> None:
         server = LoginServer(let_in)
-        async with server.listening():
+        async with server:
             peer = peer_of(server)
             for _ in range(2):
                 for _ in range(3):
@@ -102,7 +105,7 @@ def test_a_refused_login() -> None:
 
     async def test() -> None:
         server = LoginServer(lambda token: BAD)
-        async with server.listening():
+        async with server:
             peer = peer_of(server)
             for _ in range(2):
                 with pytest.raises(PeerFailed) as failed:
@@ -121,7 +124,7 @@ def test_a_mechanism_that_is_not_offered() -> None:
 
     async def test() -> None:
         server = LoginServer(let_in, refusal)
-        async with server.listening():
+        async with server:
             reason = "has no login by PLAIN; it offers SCRAM-SHA-256, OAUTHBEARER"
             with pytest.raises(PeerFailed, match=reason):
                 await ask_heartbeat(peer_of(server))
@@ -142,7 +145,7 @@ def test_a_server_that_does_not_know_the_password() -> None:
 
     async def test() -> None:
         server = LoginServer(pretend)
-        async with server.listening():
+        async with server:
             with pytest.raises(PeerFailed, match="cannot prove that it knows this user"):
                 await ask_heartbeat(peer_of(server, credentials))
         assert server.asked == [[17, 36, 36]]
@@ -156,8 +159,8 @@ def test_a_server_that_never_answers_a_login() -> None:
         await reader.read()
 
     async def test() -> None:
-        server = Server(silent)
-        async with server.listening():
+        server = TcpServer(silent)
+        async with server:
             with pytest.raises(PeerFailed, match="did not answer in time"):
                 await ask_heartbeat(peer_of(server, timeout_ms=100))
 
@@ -172,7 +175,7 @@ def test_a_login_is_renewed_before_it_ends(lifetime_ms: int, logins: int) -> Non
         server = LoginServer(
             lambda token: SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
         )
-        async with server.listening():
+        async with server:
             peer = peer_of(server)
             for _ in range(3):
                 assert await ask_heartbeat(peer) == 27
@@ -190,7 +193,7 @@ def test_a_renewal_that_is_refused_ends_the_connection() -> None:
 
     async def test() -> None:
         server = LoginServer(lambda token: answers.pop(0))
-        async with server.listening():
+        async with server:
             peer = peer_of(server)
             assert await ask_heartbeat(peer) == 27
             await asyncio.sleep(0.002)

@@ -1,6 +1,7 @@
 """Connections to brokers with TLS: what is checked before they can be used, and how they fail."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -16,10 +17,11 @@ from odradek.broker.tls.client import make_client_context
 from odradek.broker.tls.context import make_tls
 from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResponse
-from tests.broker.running import HOST, RunningBroker, running
+from tests.broker.running import RunningBroker, running
 from tests.support.awaiting import until
 from tests.support.certificates import Certificates, Issued
 from tests.support.messages import batch_of, fetch_request, records_in
+from tests.support.tcp_server import HOST, TcpServer
 
 NO_HOST = {"ssl.endpoint.identification.algorithm": ""}
 
@@ -158,12 +160,10 @@ def test_who_does_not_speak_tls(tmp_path: Path, certificates: Certificates) -> N
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example\r\n" * 10)
         await reader.read(1 << 16)
-        writer.close()
 
     async def test() -> None:
-        async with await asyncio.start_server(speak, HOST, 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            await fails(peer_of(port, settings), "the broker does not speak TLS there")
+        async with TcpServer(speak) as server:
+            await fails(peer_of(server.port, settings), "the broker does not speak TLS there")
         async with running(tmp_path) as broker:  # a listener without TLS
             await fails(peer_of(broker.port, settings), "hung up during the TLS handshake")
 
@@ -174,18 +174,17 @@ def test_who_does_not_speak_tls(tmp_path: Path, certificates: Certificates) -> N
 def test_a_handshake_has_a_deadline(certificates: Certificates) -> None:
     """Nothing is left of a broker that accepts and then says nothing."""
     settings = settings_of(certificates, certificates.broker)
-    ends: list[asyncio.Future[bytes]] = []
+    ended = asyncio.Event()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ends.append(asyncio.ensure_future(reader.read()))
-        await asyncio.wait(ends)
-        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        ended.set()
 
     async def test() -> None:
-        async with await asyncio.start_server(listen, HOST, 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            await fails(peer_of(port, settings, timeout_ms=200), "it took too long")
-            await until(lambda: ends[0].done(), "the connection is closed")
+        async with TcpServer(listen) as server:
+            await fails(peer_of(server.port, settings, timeout_ms=200), "it took too long")
+            await until(ended.is_set, "the connection is closed")
 
     asyncio.run(test())
 

@@ -13,9 +13,8 @@ from odradek.protocol.framing import (
 from odradek.protocol.messages.k01_fetch import FetchRequest
 from odradek.protocol.messages.k02_list_offsets import ListOffsetsRequest
 from odradek.protocol.schema import Message
-from tests.broker.running import HOST
-from tests.support.awaiting import turns
 from tests.support.connections import read_frame
+from tests.support.tcp_server import HOST, TcpServer
 
 KINDS: Final[dict[int, type[Message]]] = {1: FetchRequest, 2: ListOffsetsRequest}
 
@@ -24,46 +23,26 @@ Answer = Callable[[Message], "Awaitable[Message | bytes | None] | Message | byte
 Garble = Callable[[bytes], bytes]
 
 
-class FakeLeader:
+class FakeLeader(TcpServer):
     """Started and stopped by who uses it."""
 
     def __init__(self, broker_id: int, answer: Answer) -> None:
+        super().__init__(self._talk)
         self.broker_id = broker_id
         self.answer = answer
         self.garble: Garble = bytes
         """What is done to an encoded frame before it is sent."""
         self.asked: list[Message] = []
-        self.connection_count = 0
-        self._server: asyncio.Server | None = None
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, HOST, 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        await turns()  # until those that came just now are among the others
-        for writer in self._writers:
-            writer.transport.abort()
-        await self._server.wait_closed()
 
     @property
     def info(self) -> BrokerInfo:
         """As the brokers are told of it."""
         return BrokerInfo(self.broker_id, None, {"PLAINTEXT": Address(HOST, self.port)})
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connection_count += 1
-        self._writers.append(writer)
-        try:
-            while (out := await self._respond(reader)) is not None:
-                writer.write(out)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the last one is the test's end
-        writer.transport.abort()
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (out := await self._respond(reader)) is not None:
+            writer.write(out)
+            await writer.drain()
 
     async def _respond(self, reader: asyncio.StreamReader) -> bytes | None:
         frame = memoryview(await read_frame(reader))

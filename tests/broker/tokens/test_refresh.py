@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,9 @@ from odradek.broker.tokens.keys import BadKeys
 from odradek.broker.tokens.refresh import COOL_DOWN_MS, Pauses, RefreshedKeys
 from tests.support.awaiting import in_background, in_loop, until
 from tests.support.certificates import Certificates
+from tests.support.tcp_server import HOST, TcpServer
 from tests.support.tokens import jwk, jwks
 
-HOST = "127.0.0.1"
 OLD, NEW = jwks(jwk("ES256")), jwks(jwk("ES256-new"))
 
 
@@ -39,15 +39,13 @@ async def web_server(
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer):
-            asked.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(answers[min(len(asked), len(answers)) - 1])
-            if hangs:
-                await reader.read()
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answers[min(len(asked), len(answers)) - 1])
+        if hangs:
+            await reader.read()
 
-    server = await asyncio.start_server(serve, HOST, 0, ssl=context)
-    async with server:
-        yield server.sockets[0].getsockname()[1], asked
+    async with TcpServer(serve, context=context) as server:
+        yield server.port, asked
 
 
 @in_loop
