@@ -11,10 +11,11 @@ from odradek.broker.handlers import APIS, Need
 from odradek.broker.handlers.releases import apis_like, versions_in
 from odradek.broker.settings.releases import RELEASES
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
-from tests.broker.running import HOST, RunningBroker, running
+from tests.broker.running import RunningBroker, running
 from tests.kafka import releases
 from tests.kafka.apache import Kafka43
 from tests.support.api_versions import kafkas_ranges
+from tests.support.connections import AsyncConnection, HungUp
 from tests.support.messages import batch_of
 
 CLIENTS = [api for api in APIS.values() if api.is_advertised and api.need is not Need.BROKER]
@@ -79,14 +80,12 @@ async def raw(
     broker: RunningBroker | Kafka43, api_key: int, version: int, body: bytes = b""
 ) -> bytes:
     """The answer to a request with header 1; empty if the connection closes."""
-    reader, writer = await asyncio.open_connection(HOST, broker.port)
-    try:
-        frame = struct.pack(">hhih", api_key, version, 7, -1) + body
-        writer.write(struct.pack(">i", len(frame)) + frame)
-        head = await reader.read(4)
-        return await reader.readexactly(*struct.unpack(">i", head)) if head else b""
-    finally:
-        writer.close()
+    async with await AsyncConnection.connect(broker.port) as connection:
+        connection.send_frame(struct.pack(">hhih", api_key, version, 7, -1) + body)
+        try:
+            return await connection.read_frame()
+        except HungUp:
+            return b""
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:

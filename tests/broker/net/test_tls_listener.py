@@ -197,11 +197,11 @@ def test_plain_bytes_are_told_from_tls(
 ) -> None:
     async def test(broker: RunningBroker) -> None:
         caplog.clear()
-        reader, writer = await asyncio.open_connection(HOST, broker.port)
-        writer.write(sent)
+        client = await broker.client()
+        client.send_bytes(sent)
         with contextlib.suppress(ConnectionResetError):
-            await reader.read()
-        writer.close()
+            await client.reader.read()
+        await client.close()
         await until(lambda: len(broker.connections) == 0)
 
     run(tmp_path, settings_of(certificates), test)
@@ -276,9 +276,9 @@ def test_a_handshake_ends_with_its_time(
     tmp_path: Path, certificates: Certificates, caplog: Quiet
 ) -> None:
     async def test(broker: RunningBroker) -> None:
-        reader, writer = await asyncio.open_connection(HOST, broker.port)
-        assert await reader.read() == b""
-        writer.close()
+        client = await broker.client()
+        assert await client.reader.read() == b""
+        await client.close()
         await until(lambda: len(broker.connections) == 0)
 
     settings = settings_of(certificates, odradek_authentication_timeout_ms="50")

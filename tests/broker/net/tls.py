@@ -66,7 +66,9 @@ class ByHand:
         self.sent_bytes = 0
 
     async def open(self) -> None:
-        self.reader, self.writer = await asyncio.open_connection(HOST, self.broker.port)
+        """Connect, until the broker stops at the latest."""
+        client = await self.broker.client()
+        self.reader, self.writer = client.reader, client.writer
 
     async def send(self, piece_bytes: int = 1 << 20, end: int | None = None) -> bool:
         """Send what TLS has to send, in pieces; False after `end` bytes of the whole connection."""
