@@ -24,7 +24,7 @@ PAUSE_NS: Final = 10_000
 """After so long without work the loop has looked: it takes less from one connection to the next."""
 HALF_LIFE_NS: Final = 100_000_000
 CALM_NS: Final = 1_000_000_000
-WATCH_S: Final = 0.02
+WATCH_S: Final = 0.1  # a shorter interval costs an idle broker more
 LATE_S: Final = 0.001
 
 
