@@ -163,7 +163,11 @@ class TlsConnection(PlainConnection):
 
     def _read_more(self) -> None:
         """Read what has come with bytes that were read before, once the handshake is over."""
-        if self._deadline is None and self._next is None:
+        if self.closed or self._deadline is not None:
+            return
+        if self._next is not None:  # then this is asked for again
+            self._look_away()
+        else:
             self._take_turn(self._read_rest)
 
     def _read_rest(self) -> None:
