@@ -205,7 +205,12 @@ class Connection(ABC):
         if self.frames.buffered_bytes:
             if self._next is None:
                 self._take_turn(self._handle)
-        elif not (self.closed or self._connections.is_paused):
+        else:
+            self.read_on()
+
+    def read_on(self) -> None:
+        """Read on if that may be; what is buffered is not handled."""
+        if not (self.closed or self._connections.is_paused):
             self._read_on()
 
     def _take_turn(self, serve: Callable[[], None]) -> None:

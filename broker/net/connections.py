@@ -228,7 +228,7 @@ class Connections:
     # Memory of receive buffers.
 
     def wait_for_memory(self, connection: Connection) -> None:
-        """Resume this connection, whose large frame can't grow now, once others free memory."""
+        """Let this connection, whose large frame cannot grow, read on once others free memory."""
         self._waiting_for_memory.setdefault(connection)
 
     def reclaim_memory(self) -> None:
@@ -255,8 +255,8 @@ class Connections:
     def _wake_memory_waiters(self) -> None:
         self._wakes_memory_waiters = False
         waiting, self._waiting_for_memory = self._waiting_for_memory, {}
-        for connection in waiting:
-            connection.resume()
+        for connection in waiting:  # they have no whole frame, so they need not wait for a turn
+            connection.read_on()
 
     # Periodic work.
 

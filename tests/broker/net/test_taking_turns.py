@@ -12,7 +12,8 @@ from tests.support.certificates import Certificates
 from tests.support.frames import SIZE, framed, request_bytes
 from tests.support.messages import batch_of, produce_request
 
-from ..running import RunningBroker
+from ..running import RunningBroker, on_broker
+from .test_half_received import TIGHT, send_most_of
 from .tls import ByHand, only, run, settings_of, trusting
 
 
@@ -64,3 +65,19 @@ def test_the_rest_of_a_tls_record(
         assert waited
 
     run(tmp_path, settings_of(certificates), test)
+
+
+@on_broker(TIGHT)
+async def test_who_waits_for_memory_needs_no_turn_for_it(broker: RunningBroker) -> None:
+    """Else it would count as one that holds memory and makes no progress, and be closed."""
+    connections, shares = broker.connections, broker.connections.shares
+    for _ in range(4):
+        await send_most_of(await broker.client(), broker, 900_000)
+    await until(lambda: connections._waiting_for_memory)
+    waiting = set(connections._waiting_for_memory)
+    shares.begin_turns()
+    shares.wait(Busy())
+    connections._on_memory_freed()
+    await asyncio.sleep(0)
+    assert connections._waiting_for_memory.keys() == waiting, "there is no more memory than before"
+    assert not waiting & set(connections._memory_holders())
