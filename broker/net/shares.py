@@ -54,9 +54,9 @@ class Shares:
         self._ended_ns = 0
         """When the last service ended."""
         self._waited_ns = 0
-        """When somebody had to wait."""
+        """When somebody had to wait for more than one turn, or the loop was late."""
         self._arrived: list[Sharer] = []
-        """Who waits and is not in the heap, as the time may change."""
+        """Who waits and is not in the heap: if it is being served, its time has yet to change."""
         self._waiting: list[tuple[float, int, Sharer]] = []
         """A heap, by the time when they are rested."""
         self._count = 0
@@ -100,6 +100,7 @@ class Shares:
     def wait(self, sharer: Sharer) -> None:
         """Call `on_turn` in another turn of the loop; it must not enter again before that."""
         self._arrived.append(sharer)
+        self._looked_ns -= TURN_NS  # so this turn is over, even if the clock stands still
         if self._is_free:
             self._is_free = False
             self._look()

@@ -222,6 +222,35 @@ def test_who_waits_does_so_even_if_nobody_else_does() -> None:
     house.run(main)
 
 
+class Flood:
+    """Always has more to do than fits into a turn."""
+
+    def __init__(self, shares: Shares) -> None:
+        self.rested_ns = 0.0
+        self.turns = 0
+        self._shares = shares
+
+    def on_turn(self) -> None:
+        self.turns += 1
+        if self.turns < 9:
+            self._shares.wait(self)
+
+
+def test_who_waits_does_so_even_if_the_clock_stands_still() -> None:
+    """As in a simulation."""
+    house = House()
+    flood = Flood(house.shares)
+
+    async def main() -> None:
+        house.shares.wait(flood)
+        for turns in range(1, 6):
+            await turns_of_the_loop(1)
+            assert flood.turns <= turns
+        assert flood.turns
+
+    house.run(main)
+
+
 def test_turns_begin_when_the_loop_is_late_and_end_when_nobody_waits() -> None:
     house = House()
     client = house.client("a", US)
