@@ -38,6 +38,7 @@ class InProcessBroker:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._is_to_stop = False
         self._settled = threading.Event()
         self._ready: Ready | None = None
         self._error: BaseException | None = None
@@ -53,6 +54,7 @@ class InProcessBroker:
         Raises: BrokerFailed.
         """
         self._settled.clear()
+        self._is_to_stop = False
         self._ports = given.ports
         self._ready = self._error = None
         overrides = {
@@ -75,7 +77,7 @@ class InProcessBroker:
 
     def stop(self) -> None:
         """Stop it cleanly.  Raises: BrokerFailed if that fails or it had ended on its own."""
-        if self._thread is None:
+        if self._thread is None or self._thread.ident is None:  # a Ctrl-C came before it started
             return
         self._ask_to_stop()
         self._thread.join(STOP_TIMEOUT_S)
@@ -90,6 +92,7 @@ class InProcessBroker:
         raise RuntimeError("a broker in this process cannot be killed: use in_process=False")
 
     def _ask_to_stop(self) -> None:
+        self._is_to_stop = True
         if self._loop is not None and self._stop is not None:
             with suppress(RuntimeError):  # the loop is closed: it ended on its own
                 self._loop.call_soon_threadsafe(self._stop.set)
@@ -116,6 +119,8 @@ class InProcessBroker:
         config = load({})
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
+        if self._is_to_stop:  # a Ctrl-C came before this could be told
+            self._stop.set()
         runtime = Runtime.system(syncs=config.odradek_fsync)
         prepare_admin(config, runtime)
         try:
@@ -188,8 +193,8 @@ def _collecting_later() -> Iterator[None]:
     To look through that again and again takes 7 % of the start.
     """
     was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    try:  # a Ctrl-C may come right after the next line
+        gc.disable()
         yield
     finally:
         if was_enabled:

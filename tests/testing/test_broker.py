@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -145,6 +146,28 @@ def test_a_start_in_this_process_leaves_its_collector_as_it_was(
         assert gc.isenabled() is collects
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("owner", "name"), [(gc, "disable"), (threading.Thread, "start")])
+def test_ctrl_c_during_a_start_in_this_process(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    """It ends the start and the thread, and leaves the collector on."""
+    original = getattr(owner, name)
+
+    def interrupted(*arguments: Any) -> None:
+        monkeypatch.undo()
+        original(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Broker(in_process=True).start()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+    assert not [thread for thread in threading.enumerate() if thread.name == "odradek"]
 
 
 def test_in_process_broker_has_its_own_loop_and_thread() -> None:
