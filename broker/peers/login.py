@@ -25,8 +25,8 @@ async def log_in(
     lasts_ms = 0
     try:
         check_handshake(mechanism, chosen.error_code, chosen.mechanisms)
-        what = f"the login of this broker as {credentials.user!r}"
-        login = ClientLogin(await credentials.begin(), what)
+        refusal = f"refuses the login of this broker as {credentials.user!r}"
+        login = ClientLogin(await credentials.begin(), refusal)
         while not login.is_complete:
             request = SaslAuthenticateRequest(auth_bytes=login.token)
             answer = await ask(request, AUTHENTICATE_VERSION)

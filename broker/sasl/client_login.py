@@ -25,10 +25,10 @@ def check_handshake(mechanism: str, error_code: int, offered: Iterable[str]) -> 
 class ClientLogin:
     """The rounds of SaslAuthenticate, until the mechanism is complete."""
 
-    def __init__(self, mechanism: ClientMechanism, login: str = "the login") -> None:
-        """`login`: what a server is said to refuse.  Raises: ServerRefused."""
+    def __init__(self, mechanism: ClientMechanism, refusal: str = "refuses the login") -> None:
+        """`refusal`: what a server is said to do.  Raises: ServerRefused."""
         self._mechanism = mechanism
-        self._login = login
+        self._refusal = refusal
         self.token = mechanism.first()
         """What to send next; nothing once it is complete."""
 
@@ -41,5 +41,5 @@ class ClientLogin:
         """Take the answer to the token.  Raises: ServerRefused."""
         if error_code:
             reason = error_message or error_name(error_code)
-            raise ServerRefused(f"refuses {self._login}: {reason}")
+            raise ServerRefused(f"{self._refusal}: {reason}")
         self.token = self._mechanism.step(bytes(auth_bytes))

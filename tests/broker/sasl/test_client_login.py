@@ -66,7 +66,7 @@ def test_a_token_that_is_refused_is_given_up_before_the_server_says_so() -> None
     ],
 )
 def test_the_reason_is_the_brokers(code: int, message: str | None, reason: str) -> None:
-    login = ClientLogin(PlainClient("alice", "secret"), "the login of 'alice'")
+    login = ClientLogin(PlainClient("alice", "secret"), "refuses the login of 'alice'")
     with pytest.raises(ServerRefused) as refused:
         login.take(code, message, b"")
     assert str(refused.value) == f"refuses the login of 'alice': {reason}"
