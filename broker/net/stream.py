@@ -1,6 +1,7 @@
 """Connections on asyncio's transports: for platforms without sendfile, and for simulators.
 
-Spans are read in pieces and written as bytes, no faster than the transport drains.
+Spans are read in pieces and written as bytes, no faster than the transport drains. What comes is
+handled when asyncio hands it over; a connection takes turns (`shares`) only for what is left then.
 """
 
 import asyncio
