@@ -177,6 +177,11 @@ class Connection(ABC):
         return self._reading
 
     @property
+    def waits_for_turn(self) -> bool:
+        """Whether it has something to do, and others come first."""
+        return self._next is not None
+
+    @property
     def progress_ms(self) -> int:
         """Since when nothing has come or gone that counts; a few bytes of a large frame do not."""
         unfinished = self.frames.holds_memory and not self.is_sending

@@ -287,7 +287,9 @@ class Connections:
     def _close_stalled(self, since_ms: int) -> None:
         """Close whoever holds memory that others wait for, and does not go on."""
         for connection in self._memory_holders():
-            waits_for_us = connection.dispatcher.parked and not connection.is_sending
+            waits_for_us = connection.waits_for_turn or (
+                connection.dispatcher.parked and not connection.is_sending
+            )
             if connection.progress_ms < since_ms and not waits_for_us:
                 connection.close(
                     "queued.max.request.bytes is used up, and this client has made no progress "

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.net.connections import STALLED_MS
 from odradek.broker.net.shares import CALM_NS
 from odradek.broker.net.tls_socket import TlsConnection
 from odradek.broker.network.conditions import GOOD, Condition
@@ -19,6 +20,7 @@ from tests.support.messages import batch_of, produce_request
 
 from ..requests import metadata
 from ..running import HOST, RunningBroker, on_broker
+from .test_connection import own_sweep
 from .test_half_received import TIGHT, send_most_of
 from .tls import ByHand, only, run, settings_of, trusting
 
@@ -87,6 +89,25 @@ async def test_who_waits_for_memory_needs_no_turn_for_it(broker: RunningBroker) 
     await asyncio.sleep(0)
     assert connections._waiting_for_memory.keys() == waiting, "there is no more memory than before"
     assert not waiting & set(connections._memory_holders())
+
+
+@on_broker(TIGHT)
+async def test_who_waits_for_its_turn_is_not_stalled(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it makes no progress, and others wait for the memory that it holds."""
+    connections, sweep = broker.connections, own_sweep(broker, monkeypatch)
+    for _ in range(4):
+        await send_most_of(await broker.client(), broker, 900_000)
+    await until(lambda: connections._waiting_for_memory)
+    holder: Any = connections._memory_holders()[0]
+    broker.clock.moved_ms += STALLED_MS + 1
+    holder._next = holder._handle
+    sweep()
+    assert not holder.closed
+    holder.on_turn()
+    sweep()
+    assert holder.closed
 
 
 @pytest.mark.slow
