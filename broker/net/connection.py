@@ -43,6 +43,30 @@ _LOOKS: Final = 8
 """So many frames in a row are each followed by a look at the clock; then each eighth one is."""
 
 
+class Ended:
+    """Takes the place of a closed connection's dispatcher.
+
+    The two would keep each other in memory until the collector comes, and under a flood there are
+    thousands of them for which everybody waits then.
+    """
+
+    is_held = True
+    parked = ()
+
+    def may_follow(self, frame: memoryview | bytes) -> bool:
+        """Whether `frame` may be handled now: never."""
+        return False
+
+    def on_frame(self, frame: memoryview) -> None:
+        """Do not handle a frame."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is parked."""
+
+
+ENDED: Final = Ended()
+
+
 class Connection(ABC):
     """The part of a connection that does no I/O."""
 
@@ -94,7 +118,7 @@ class Connection(ABC):
         """Whether answers may be held back because more follow immediately."""
         self.active_ms = connections.clock.now_ms()
         self.frames = FrameBuffer(connections.budget, connections.frame_bytes_max)
-        self.dispatcher: Dispatcher | Authenticator = connections.dispatcher_for(self)
+        self.dispatcher: Dispatcher | Authenticator | Ended = connections.dispatcher_for(self)
         """An `Authenticator` as long as the client must log in."""
 
     def note_software(self, software: str) -> None:
@@ -297,6 +321,7 @@ class Connection(ABC):
         self.frames.close()
         self._hang_up()
         self._connections.forget(self)
+        self.dispatcher = ENDED
 
     def reset(self) -> None:
         """Hang up with a reset, as the operating system does for a killed process."""

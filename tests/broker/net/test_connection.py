@@ -1,6 +1,7 @@
 """Connections of both kinds: bad frames, order, back-pressure, limits."""
 
 import asyncio
+import gc
 import itertools
 import socket
 import struct
@@ -12,6 +13,7 @@ import pytest
 
 from odradek.broker.handlers import APIS
 from odradek.broker.net.call import Call
+from odradek.broker.net.connection import Connection
 from odradek.broker.net.receive import SCRATCH_BYTES
 from odradek.broker.node import Node
 from odradek.protocol.errors import ErrorCode
@@ -182,6 +184,27 @@ async def test_the_software_of_a_client_is_in_the_log(
     client.send_bytes(FRAME_SIZE.pack(-1))
     assert await client.is_closed()
     assert "client=my-client-1.2" in caplog.text
+
+
+@on_broker()
+async def test_a_closed_connection_leaves_nothing_to_the_collector(broker: RunningBroker) -> None:
+    """It would look through everything for so long that others notice."""
+
+    def connections() -> int:
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        for _ in range(5):
+            client = await broker.client()
+            assert await is_served(client)
+            client.send_bytes(FRAME_SIZE.pack(-1))
+            assert await client.is_closed()
+        await until(lambda: connections() == before)
+    finally:
+        gc.enable()
 
 
 # Order.
