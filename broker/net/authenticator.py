@@ -214,6 +214,11 @@ class LastingDispatcher(Dispatcher):
         self._authenticator = authenticator
         self.session: Session | None = None
 
+    def close(self) -> None:
+        """Cancel the parked answers, as the connection is closed; nobody logs in any more."""
+        super().close()
+        del self._authenticator  # they would keep each other until the collector comes
+
     def on_frame(self, frame: memoryview) -> None:
         """Handle one request, or begin a login.  Raises: MalformedMessage, CloseConnection."""
         session = self.session

@@ -4,6 +4,7 @@ What is answered is compared with Kafka's answers in tests/wire/test_sasl_agains
 """
 
 import asyncio
+import gc
 import logging
 import struct
 from pathlib import Path
@@ -74,6 +75,29 @@ async def test_a_user_logs_in(broker: RunningBroker) -> None:
     assert str(only(broker).principal) == "User:alice"
     await client.create_topic("t")
     assert await client.append("t", batch_of(b"x" * 600_000)) == 0  # larger than before the login
+
+
+@on_broker(SETTINGS)
+@pytest.mark.parametrize("logs_in", [True, False])
+async def test_a_closed_connection_leaves_nothing_to_the_collector(
+    broker: RunningBroker, logs_in: bool
+) -> None:
+    def left() -> int:
+        return sum(isinstance(each, Connection | Authenticator) for each in gc.get_objects())
+
+    gc.collect()
+    before = left()
+    gc.disable()
+    try:
+        for _ in range(3):
+            client = await broker.client()
+            if logs_in:
+                await log_in(client)
+            client.send_bytes(struct.pack(">i", -1))
+            assert await client.is_closed()
+        await until(lambda: left() == before)
+    finally:
+        gc.enable()
 
 
 @on_broker(SETTINGS)
