@@ -1,6 +1,5 @@
 """What all commands have: examples in their help, and options that are given once."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -9,6 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from odradek.collecting import collecting_later
 from odradek.early_signals import raise_at_interrupts
 from odradek.spelling import nearest
 
@@ -84,11 +84,8 @@ class LazyGroup(Group):
         if cmd_name not in self.table:
             return None
         name = cmd_name.replace("-", "_")
-        gc.disable()  # what an import makes stays: looking through it takes a tenth of the time
-        try:
+        with collecting_later():
             command = getattr(import_module(f"odradek.cli.{self.prefix}{name}"), name)
-        finally:
-            gc.enable()
         assert isinstance(command, click.Command)
         return command
 

@@ -6,12 +6,13 @@ one of several can.
 """
 
 import asyncio
-import gc
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from odradek.collecting import collecting_later
 
 from .errors import BrokerFailed, hides
 from .ready import Ready, Start
@@ -64,7 +65,7 @@ class InProcessBroker:
         self._thread = threading.Thread(
             target=self._run, args=(overrides,), name="odradek", daemon=True
         )
-        with _collecting_later():
+        with collecting_later():  # the first start imports the broker
             self._thread.start()
             has_settled = self._settled.wait(self._start_timeout_s)
         if not has_settled:
@@ -184,18 +185,3 @@ class InProcessBroker:
             return failed.result()
         failed.cancel()
         return None
-
-
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Have Python look for garbage later: the first start imports the broker, and all of it stays.
-
-    To look through that again and again takes 7 % of the start.
-    """
-    was_enabled = gc.isenabled()
-    try:  # a Ctrl-C may come right after the next line
-        gc.disable()
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
