@@ -10,8 +10,10 @@ from odradek.broker.replication.asking import fetch_request
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k21_delete_records import DeleteRecordsResponse
 from odradek.storage.log.checkpoint import LOG_START, parse_offsets
+from odradek.storage.log.log import Log
 from tests.broker.faulty_files import FULL
 from tests.support.awaiting import until
+from tests.support.client import Client
 from tests.support.messages import delete_records
 
 from .cluster import KEY, Cluster, on_cluster, produce, read, state_of
@@ -57,15 +59,20 @@ async def test_a_deletion_that_is_answered_survives_the_death_of_all(cluster: Cl
         assert parse_offsets(read(f"{data_dir.path}/{LOG_START}")) == {KEY: 2}
 
 
-@pytest.mark.slow
-@on_cluster(replica_high_watermark_checkpoint_interval_ms="20")
-async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -> None:
+async def with_a_full_disk(cluster: Cluster) -> tuple[Client, Log]:
+    """Two records on a leader and a follower that can't note its log start; the leader's client."""
     await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
     await produce(cluster, 1, b"a", b"b", acks=-1)
     await cluster.until_equal()
-    client, follower = await cluster[1].client(), cluster[2].partition().log
     cluster[2].files.where = LOG_START
     cluster[2].files.faults["write"] = FULL
+    return await cluster[1].client(), cluster[2].partition().log
+
+
+@pytest.mark.slow
+@on_cluster(replica_high_watermark_checkpoint_interval_ms="20")
+async def test_a_follower_with_a_full_disk_promises_no_start(cluster: Cluster) -> None:
+    client, follower = await with_a_full_disk(cluster)
     deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
     await until(lambda: follower.log_start_offset == 1)
     await produce(cluster, 1, b"c", acks=-1)
@@ -92,12 +99,7 @@ async def test_a_start_is_told_soon_after_its_checkpoint(cluster: Cluster) -> No
 @pytest.mark.slow
 @on_cluster(replica_fetch_wait_max_ms="200")
 async def test_a_start_that_a_full_disk_keeps_untold_makes_no_haste(cluster: Cluster) -> None:
-    await cluster.take(state_of(1, 0, [1, 2], [1, 2]))
-    await produce(cluster, 1, b"a", b"b", acks=-1)
-    await cluster.until_equal()
-    client, follower = await cluster[1].client(), cluster[2].partition().log
-    cluster[2].files.where = LOG_START
-    cluster[2].files.faults["write"] = FULL
+    client, follower = await with_a_full_disk(cluster)
     with mock.patch(f"{fetcher.__name__}.fetch_request", wraps=fetch_request) as asking:
         deleting = asyncio.ensure_future(client.ask(delete_records((*KEY, 1)), 2))
         await until(lambda: follower.log_start_offset == 1)
