@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from odradek.broker.jobs import ChildJobs, JobFailed
 from odradek.broker.runtime import DaemonOffload
+from tests.support.waiting import until
 
 DEADLINE_S = 10
 
@@ -80,7 +80,5 @@ def test_a_job_that_is_cancelled_twice_leaves_no_process(
         asyncio.run(cancel_twice())
         gc.collect()
     assert [str(warning.message) for warning in caught] == []
-    deadline_s = time.monotonic() + DEADLINE_S
-    while psutil.Process().children() != before:
-        assert time.monotonic() < deadline_s, "the process, or its zombie, is still there"
-        time.sleep(0.001)
+    gone = "neither the process nor its zombie is there"
+    until(lambda: psutil.Process().children() == before, gone, timeout_s=DEADLINE_S)
