@@ -5,7 +5,6 @@ figures in cost.json, where a reviewer sees them beside the old ones.
 """
 
 import asyncio
-import gc
 import json
 import os
 import sys
@@ -27,6 +26,7 @@ from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.protocol.schema import Message
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import nothing_collected
 from tests.support.messages import batch_of, creatable, fetch_request, produce_request
 from tests.support.traces import rewrites
 
@@ -56,16 +56,6 @@ PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 def every_file_system_can_tell_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some have no RWF_NOWAIT, and are then not asked: the calls would be others."""
     monkeypatch.setattr(os, "RWF_NOWAIT", 0)
-
-
-@contextmanager
-def nothing_collected() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @contextmanager

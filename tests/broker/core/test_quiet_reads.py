@@ -1,6 +1,5 @@
 """A follower's partitions without news are passed over quickly, and never when there is news."""
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.broker.core.fetch_session_slots import FetchSession
 from odradek.broker.core.followers import FetchingReplica
 from odradek.broker.core.partition import Partition
 from odradek.protocol.errors import ErrorCode
+from tests.support.collecting import count_alive, nothing_collected
 
 from .test_partition import append, partition_of
 
@@ -119,29 +119,22 @@ def test_a_stranger_with_another_ones_session_is_refused(partition: Partition) -
 def test_what_a_session_lets_go_of_does_not_wait_for_the_collector(partition: Partition) -> None:
     """With it stay the partition and its log, of a topic that may have been deleted."""
 
-    def kept() -> int:
-        return sum(isinstance(found, PartitionFetch) for found in gc.get_objects())
-
     def session() -> FetchSession:
         return FetchSession(
             1, [settled(partition)], uses_topic_ids=False, is_follower=True, epoch=1, now_ms=0
         )
 
-    gc.collect()
-    gc.disable()
-    try:
-        none = kept()
+    with nothing_collected():
+        none = count_alive(PartitionFetch)
         told = session()
         told.update([fetch_at(partition, 1)], [])
-        assert kept() == none + 1
+        assert count_alive(PartitionFetch) == none + 1
         told.update([], [("t", 0)])
-        assert kept() == none
+        assert count_alive(PartitionFetch) == none
         told = session()
         told.update([], [("t", 0)])
-        assert kept() == none
+        assert count_alive(PartitionFetch) == none
         told = session()
         told.end()
         del told
-        assert kept() == none
-    finally:
-        gc.enable()
+        assert count_alive(PartitionFetch) == none

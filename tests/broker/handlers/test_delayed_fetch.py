@@ -1,7 +1,6 @@
 """A Fetch that waits: when it is read again, and what of it."""
 
 import asyncio
-import gc
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ from odradek.broker.core.waiters import Waiters
 from odradek.broker.handlers.delayed_fetch import DelayedFetch
 from odradek.broker.runtime import Moves
 from odradek.protocol.messages.k01_fetch import FetchResponse
+from tests.support.collecting import nothing_collected
 
 LONG_S = 60.0
 
@@ -130,11 +130,8 @@ def test_what_is_answered_goes_at_once() -> None:
         await turn()
         assert gone() is None
 
-    gc.disable()
-    try:
+    with nothing_collected():
         asyncio.run(test())
-    finally:
-        gc.enable()
 
 
 def test_a_bug_leaves_nobody_waiting() -> None:

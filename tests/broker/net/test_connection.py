@@ -1,7 +1,6 @@
 """Connections of both kinds: bad frames, order, back-pressure, limits."""
 
 import asyncio
-import gc
 import itertools
 import socket
 import struct
@@ -24,6 +23,7 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, produce_request, records_in
@@ -189,22 +189,14 @@ async def test_the_software_of_a_client_is_in_the_log(
 @on_broker()
 async def test_a_closed_connection_leaves_nothing_to_the_collector(broker: RunningBroker) -> None:
     """It would look through everything for so long that others notice."""
-
-    def connections() -> int:
-        return sum(isinstance(each, Connection) for each in gc.get_objects())
-
-    gc.collect()
-    before = connections()
-    gc.disable()
-    try:
+    with nothing_collected():
+        before = count_alive(Connection)
         for _ in range(5):
             client = await broker.client()
             assert await is_served(client)
             client.send_bytes(FRAME_SIZE.pack(-1))
             assert await client.is_closed()
-        await until(lambda: connections() == before)
-    finally:
-        gc.enable()
+        await until(lambda: count_alive(Connection) == before)
 
 
 # Order.
@@ -224,6 +216,22 @@ async def test_a_thousand_requests_at_once_are_answered_in_order(broker: Running
     assert [int(value) for _, value in records_in(data.records)] == list(range(1000))
 
 
+def slow_down(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, each_ms: int
+) -> list[str | None]:
+    """Let each Metadata take so long; returns the client ids of those that are handled."""
+    handled: list[str | None] = []
+
+    def slow(request: MetadataRequest, call: Call, node: Node) -> Any:
+        handled.append(call.client_id)
+        broker.clock.moved_ms += each_ms
+        return handle(request, call, node)
+
+    handle = APIS[3].handle
+    monkeypatch.setattr(APIS[3], "handle", slow)
+    return handled
+
+
 @on_broker()
 async def test_a_flood_of_requests_lets_others_have_their_turn(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
@@ -232,15 +240,7 @@ async def test_a_flood_of_requests_lets_others_have_their_turn(
     flooding, good = await broker.client(), await broker.client()
     assert await is_served(flooding)
     assert await is_served(good)
-    handled: list[str | None] = []
-
-    def slow(request: MetadataRequest, call: Call, node: Node) -> Any:
-        handled.append(call.client_id)
-        broker.clock.moved_ms += 2
-        return handle(request, call, node)
-
-    handle = APIS[3].handle
-    monkeypatch.setattr(APIS[3], "handle", slow)
+    handled = slow_down(broker, monkeypatch, 2)
     for number in range(20):
         flooding.send(metadata(), 12, client_id=f"flood-{number}")
     good.send(metadata(), 12, client_id="good")
@@ -257,15 +257,7 @@ async def test_floods_and_others_get_the_same_share(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     floods, good = [await broker.client() for _ in range(10)], await broker.client()
-    handled: list[str | None] = []
-
-    def slow(request: MetadataRequest, call: Call, node: Node) -> Any:
-        handled.append(call.client_id)
-        broker.clock.moved_ms += 2
-        return handle(request, call, node)
-
-    handle = APIS[3].handle
-    monkeypatch.setattr(APIS[3], "handle", slow)
+    handled = slow_down(broker, monkeypatch, 2)
     for flood in floods:
         for _ in range(50):
             flood.send(metadata(), 12, client_id="flood")
@@ -285,15 +277,7 @@ async def test_clients_that_wait_for_their_turn_are_all_served(
 ) -> None:
     """Also those from which more comes meanwhile, and those that hang up."""
     clients = [await broker.client() for _ in range(20)]
-    handled: list[str | None] = []
-
-    def slow(request: MetadataRequest, call: Call, node: Node) -> Any:
-        handled.append(call.client_id)
-        broker.clock.moved_ms += 1
-        return handle(request, call, node)
-
-    handle = APIS[3].handle
-    monkeypatch.setattr(APIS[3], "handle", slow)
+    handled = slow_down(broker, monkeypatch, 1)
     broker.connections.shares.begin_turns()
     for _ in range(10):
         for number, client in enumerate(clients):
