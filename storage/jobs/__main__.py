@@ -22,12 +22,15 @@ from . import run_job
 from .throttle import throttled
 
 _PR_SET_PDEATHSIG: Final = 1
-_LOWEST_PRIORITY: Final = 19
+_NICE: Final = 5
+"""The event loop goes first, but on a crowded machine jobs must not stand still: what is not
+compacted fills the disk. Beside eight busy processes on two cores, 0.3 s of work take 75 s with 19,
+11 s with 10, 4 s with 5 and 1 s with 0."""
 
 
 def main() -> None:
     """Read the job, run it, write the result or the error."""
-    os.nice(_LOWEST_PRIORITY)
+    os.nice(_NICE)
     job = json.load(sys.stdin)
     _end_with(job["parent"])
     report = throttled(_say_done, job["arguments"].get("io_bytes_per_second"), monotonic, sleep)
