@@ -58,7 +58,7 @@ NOT_YET: Final = (
     KafkaError.NOT_COORDINATOR,
 )
 TOMBSTONE_ONE_IN: Final = 10
-DEADLINE_S: Final = 120.0
+DEADLINE_S: Final = 300.0
 
 
 class History:
@@ -101,6 +101,8 @@ class Writing:
             {**librdkafka(server.bootstrap_servers, **settings), "on_delivery": self._delivered}
         )
         self.sent = 0
+        self.may_send = RECORDS_PER_KILL
+        """So many until the next kill: there is something to compact before each."""
         self.failed: list[str] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)
@@ -114,6 +116,9 @@ class Writing:
         history, start_s = self._history, time.monotonic()
         for number in range(history.count):
             while not self._stopping.is_set():
+                if number >= self.may_send:
+                    self._producer.poll(0.05)
+                    continue
                 try:
                     self._producer.produce(TOPIC, history.value(number), history.key(number), 0)
                     break
@@ -248,13 +253,10 @@ def unfinished(server: Server, name: str) -> list[str]:
 
 def approach_a_swap(server: Server, name: str, chance: random.Random) -> None:
     """Until new segments are being taken over, or soon."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if unfinished(server, name):
-            swapped = time.monotonic() + chance.uniform(0, 0.05)
-            while time.monotonic() < swapped:
-                if any(file.endswith(".swap") for file in files_in(server, name)):
-                    return
+    until(lambda: unfinished(server, name), timeout_s=DEADLINE_S)
+    swapped = time.monotonic() + chance.uniform(0, 0.05)
+    while time.monotonic() < swapped:
+        if any(file.endswith(".swap") for file in files_in(server, name)):
             return
 
 
@@ -284,6 +286,7 @@ class Compacting(Workload):
 
     def killed(self) -> None:
         self._kills += 1
+        self._writing.may_send += RECORDS_PER_KILL
         self._hits += bool(unfinished(self._server, f"{TOPIC}-0"))
 
     @property
@@ -294,7 +297,7 @@ class Compacting(Workload):
         server, history, name = self._server, self._history, f"{TOPIC}-0"
         self._writing.finish()
         assert self._hits > 0, "no kill fell into a compaction"
-        until(lambda: checkpointed(server, name) > 0.6 * history.count, timeout_s=120)
+        until(lambda: checkpointed(server, name) > 0.6 * history.count, timeout_s=DEADLINE_S)
         for one in self._reading:
             one.finish()
         check_contents(server, history)
@@ -328,7 +331,6 @@ def check_contents(server: Server, history: History) -> None:
 def test_newest_values_survive_with_readers_and_kills(
     start_server: StartServer, repeats: Repeats
 ) -> None:
-    # They are written for as long as the kills take.
     history = History(RECORDS_PER_KILL * repeats.count, KEYS, repeats.seed)
     server = start_server(BUSY)
     kill_again_and_again(server, Compacting(server, history), repeats)
@@ -374,7 +376,7 @@ class Committing(Workload):
     def approach(self, chance: random.Random) -> float:
         """The offsets are compacted once more, and once more."""
         clean = checkpointed(self._server, OFFSETS)
-        until(lambda: checkpointed(self._server, OFFSETS) > clean)
+        until(lambda: checkpointed(self._server, OFFSETS) > clean, timeout_s=DEADLINE_S)
         approach_a_swap(self._server, OFFSETS, chance)
         return 0.0
 
@@ -394,7 +396,7 @@ class Committing(Workload):
             consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
         consumer.close()
         acknowledged["g1"] = last + 199
-        until(lambda: size_bytes(server, OFFSETS) < 40_000)
+        until(lambda: size_bytes(server, OFFSETS) < 40_000, timeout_s=DEADLINE_S)
         server.kill()
         server.start()
         acknowledged["g0"] = OFFSET_INVALID
