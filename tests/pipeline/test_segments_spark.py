@@ -79,6 +79,7 @@ def _fill(server: Server, codec: str) -> None:
         {
             "bootstrap.servers": server.bootstrap_servers,
             "compression.type": codec,
+            "enable.idempotence": True,  # a batch that is sent again stays where it was
             "linger.ms": 50,
             "log_level": 0,
         }
