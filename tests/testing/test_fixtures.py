@@ -53,7 +53,7 @@ def pytest_run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
     )
 
 
