@@ -35,13 +35,16 @@ HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
 SETTINGS: Final = {
     "num.partitions": "2",
-    "odradek.topic.partitions.max": "50",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
+}
+"""So that random requests are served rather than refused."""
+OF_ODRADEK: Final = {
+    **SETTINGS,
+    "odradek.topic.partitions.max": "50",
     "odradek.transaction.version": "2",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
 }
-"""So that random requests are served rather than refused."""
 PASSWORD: Final = secrets.token_hex()
 """Of alice, the only user."""
 OF_SASL: Final = {
@@ -62,6 +65,8 @@ OURS: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}").fullmatch
 """Names in a data directory: of partitions, and the broker's own files."""
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
 TOPIC: Final = "of-the-good-client"
+PAUSE_S: Final = 0.02
+"""Of the good client, before it works again."""
 
 
 class Target:
@@ -77,7 +82,7 @@ class Target:
         (directory / KEYS).write_bytes(jwks(jwk("ES256")))
         keys = f"file://{directory / KEYS}"
         settings = {
-            **SETTINGS,
+            **OF_ODRADEK,
             "ssl.keystore.location": str(certificates.broker.store),
             **settings,
             **{
@@ -208,10 +213,21 @@ class GoodClient:
         self._next_offset += 1
         return self._next_offset - 1
 
+    def work_with_pauses(self, count: int) -> None:
+        """Work so many times, as often as beside hostile frames."""
+        for _ in range(count):
+            time.sleep(PAUSE_S)
+            self.work()
+
+    def waits_ms(self) -> list[float]:
+        """How long everything took that was done since the last call, the shortest first."""
+        ordered, self.seconds = sorted(self.seconds), []
+        return [each * 1000 for each in ordered]
+
     def p99_ms(self) -> float:
         """Of what was done since the last call."""
-        ordered, self.seconds = sorted(self.seconds), []
-        return ordered[len(ordered) * 99 // 100] * 1000
+        waits_ms = self.waits_ms()
+        return waits_ms[len(waits_ms) * 99 // 100]
 
     def __enter__(self) -> Self:
         return self

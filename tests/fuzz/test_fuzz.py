@@ -3,30 +3,24 @@
 `make test` has another seed each time, which a failure prints; ODRADEK_SEED=… repeats one.
 """
 
-import contextlib
-import json
 import os
 import random
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.kafka.process import killed_at_the_end
 from tests.seeds import REPEAT, Repeats, repeated
 from tests.support.certificates import Certificates
 from tests.support.waiting import until
 
 from .__main__ import PASSWORD as FUZZ_PASSWORD
+from .flood import flood
 from .target import PASSWORD, PROTOCOLS, GoodClient, Target, attacked
 
 GROWTH_BYTES_MAX: Final = 64 << 20
 P99_TIMES_MAX: Final = 3
-PAUSE_S: Final = 0.02
-"""Of the good client; the one that measures it idle has the same."""
 COORDINATOR_TASKS: Final = 8
 """What the topics of the coordinators may add."""
 IN_TEST: Final = 20_000
@@ -37,7 +31,7 @@ RECORDS_IN_SOAK: Final = 50_000
 PATIENT: Final = {"odradek.authentication.timeout.ms": "120000"}
 """The fuzzer is niced twice: on a busy machine it may need long for a handshake."""
 LOGINS_IN_SOAK: Final = IN_SOAK
-IDLE_COUNT: Final = 200
+IDLE_IN_SOAK: Final = 1_000
 SEED: Final = int(os.environ.get(REPEAT) or random.SystemRandom().randrange(1_000_000))
 
 
@@ -49,6 +43,8 @@ class Load:
     """Once the client has logged in, where it can."""
     records: int = 0
     """Orders of records of TLS."""
+    idle: int = 50
+    """How many records the good client writes and reads before."""
     logins: int = 0
     """Orders of requests of clients that do not log in, instead of the others."""
 
@@ -60,27 +56,16 @@ def fuzz(
     certificates: Certificates,
     arguments: list[str],
 ) -> dict[str, float]:
-    """Run the fuzzer to its end, while the good client works; return its counts."""
-    command = [sys.executable, "-m", "tests.fuzz", str(target.ports[protocol]), *arguments]
+    """Attack a listener until the fuzzer ends, while the good client works; return its counts."""
+
+    def work() -> None:
+        assert target.process.alive, target.output[-3000:]
+        good.work()
+
     if protocol.endswith("SSL"):
-        command += ["--ca", certificates.trust]
-    environment = {**os.environ}
-    if protocol.startswith("SASL"):
-        environment[FUZZ_PASSWORD] = PASSWORD
-    with killed_at_the_end(
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
-    ) as fuzzer:
-        while fuzzer.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                fuzzer.wait(PAUSE_S)
-            assert target.process.alive, target.output[-3000:]
-            good.work()
-        printed, errors = fuzzer.communicate()
-    assert fuzzer.returncode == 0, errors
-    counts: dict[str, float] = json.loads(printed)
-    return counts
+        arguments = [*arguments, "--ca", certificates.trust]
+    variables = {FUZZ_PASSWORD: PASSWORD} if protocol.startswith("SASL") else {}
+    return flood(target.ports[protocol], arguments, work, variables)
 
 
 def attack(
@@ -95,8 +80,7 @@ def attack(
         attacked(directory, certificates, PATIENT) as target,
         GoodClient(target.plain_port) as good,
     ):
-        for _ in range(IDLE_COUNT):
-            good.work()
+        good.work_with_pauses(load.idle)
         idle_ms = good.p99_ms()
         before_bytes, before_tasks = target.memory_bytes, target.tasks()
         target.longest_turn_ms()  # from now on
@@ -153,6 +137,7 @@ def test_a_million_hostile_logins(
 def test_a_million_hostile_frames(
     repeats: Repeats, tmp_path: Path, certificates: Certificates, protocol: str
 ) -> None:
-    load = Load(frames=IN_SOAK, records=RECORDS_IN_SOAK if protocol.endswith("SSL") else 0)
+    records = RECORDS_IN_SOAK if protocol.endswith("SSL") else 0
+    load = Load(frames=IN_SOAK, records=records, idle=IDLE_IN_SOAK)
     idle_ms, p99_ms = attack(tmp_path, certificates, repeats.seed, load, protocol)
     assert p99_ms <= P99_TIMES_MAX * idle_ms

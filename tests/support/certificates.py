@@ -68,10 +68,8 @@ class Certificates:
         return str(self.authority.certificate)
 
 
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates of a broker and of clients."""
-    directory = tmp_path_factory.mktemp("certificates")
+def make_certificates(directory: Path) -> Certificates:
+    """Certificates of a broker and of clients, in a new directory."""
     authority = Authority(directory / "ours")
     return Certificates(
         directory,
@@ -80,3 +78,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
         authority.issue("alice", "/O=Example, Inc./OU=Readers/CN=alice"),
         Authority(directory / "theirs").issue("stranger", "/CN=stranger"),
     )
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates that the tests of a session share."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
