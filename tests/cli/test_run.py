@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator, Sequence
 
 import psutil
@@ -18,6 +17,7 @@ from click.testing import CliRunner
 
 from odradek.cli import main
 from tests.cli.test_serve import line_of
+from tests.support.waiting import until
 
 DEADLINE_S = 30
 SAYS_WHERE = """
@@ -58,14 +58,15 @@ def started(
 
 def wait_until_gone(bootstrap_servers: str) -> None:
     host, _, port = bootstrap_servers.rpartition(":")
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+
+    def is_gone() -> bool:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
         except OSError:
-            return
-        assert time.monotonic() < deadline_s, "the broker is still there"
-        time.sleep(0.02)
+            return True
+        return False
+
+    until(is_gone, "the broker is gone", DEADLINE_S)
 
 
 @pytest.mark.wire
@@ -219,17 +220,11 @@ def test_sigterm_ends_a_command_that_ignores_it_or_is_stopped(
     ) as process:
         assert line_of(process.stdout) == "ready\n"
         if "STOP" in script:
-            wait_until_stopped(*psutil.Process(process.pid).children())
+            (command,) = psutil.Process(process.pid).children()
+            until(lambda: command.status() == psutil.STATUS_STOPPED, timeout_s=DEADLINE_S)
         process.terminate()
         assert process.wait(DEADLINE_S) == code
         assert process.stderr is not None and process.stderr.read() == log
-
-
-def wait_until_stopped(command: psutil.Process) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while command.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < deadline_s, "it goes on"
-        time.sleep(0.001)
 
 
 @pytest.mark.wire

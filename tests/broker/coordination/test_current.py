@@ -23,7 +23,7 @@ from odradek.broker.pause import Pause
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.fakes import MemoryJournal, fake_runtime
 from tests.broker.coordination.stores import TIMEOUT_MS
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 
 
 class Recorder:
@@ -289,7 +289,7 @@ async def test_a_session_that_expires_in_a_pause_is_replaced_after_it() -> None:
     await store.expire_session(current.id)
     other = await store.open_session(TIMEOUT_MS)
     assert await other.children("/") == []
-    await asyncio.sleep(0.01)
+    await turns()
     assert heard == []  # as of a client whose process was stopped, or whose packets are lost
     pause.end()
     with pytest.raises(SessionExpired):

@@ -26,6 +26,7 @@ from odradek.broker.coordination.zookeeper_session import ZooKeeperSession
 from tests.broker.coordination.proxies import Proxy
 from tests.broker.coordination.zookeepers import end_session, new_chroot, sessions_of
 from tests.kafka.zookeeper import ZooKeeper
+from tests.support.awaiting import until
 
 pytestmark = pytest.mark.java
 
@@ -186,8 +187,7 @@ async def _check(clients: list[Client], calm: ZooKeeperSession) -> None:
     assert set(names) <= there
     assert len(there) <= len(names) + sum(client.unknown_appends for client in clients)
     for client in clients:
-        while client.seen != data or not client.current.is_live:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: client.seen == data and client.current.is_live)  # noqa: B023
         registered = await calm.exists(f"/ids/{client.number}")
         assert registered is not None
         assert registered.ephemeral_owner == client.current.id

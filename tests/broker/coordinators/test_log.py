@@ -17,7 +17,7 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.storage.errors import DiskFull, StorageError
 from tests.broker.faulty_files import FaultyFiles
 from tests.broker.running import RunningBroker, on_broker, running
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 
 RECORD = GroupRecord(classic.GroupMetadataKey(group="g"), None)
 TWO_BROKERS = (0, 1)
@@ -132,16 +132,15 @@ async def test_leadership_goes_before_the_follower_comes(broker: RunningBroker) 
     assert groups.told[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-@pytest.mark.slow
 @on_broker(both=False)
 async def test_an_abandoned_log_calls_nobody(broker: RunningBroker) -> None:
     """A broker that stops: what a callback appends would come after the log is flushed."""
-    groups = await watched(broker, timeout_ms=20)
+    groups = await watched(broker, timeout_ms=0)
     groups.follow()
     groups.append(RECORD)
     groups.log.abandon()
     groups.catch_up()
-    await asyncio.sleep(0.05)
+    await turns()
     assert groups.told == ["appended"]
     assert not groups.partition.waiters
 

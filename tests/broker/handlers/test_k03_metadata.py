@@ -1,9 +1,8 @@
 import asyncio
-import time
 
 import pytest
 
-from odradek.broker.member.metadata import MetadataCache
+from odradek.broker.member.metadata import FIRST_WORD_WITHIN_S, MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k03_metadata import (
     MetadataRequest,
@@ -26,7 +25,7 @@ from odradek.protocol.schema import Message
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.requests import delete_topics, metadata
 from tests.broker.running import RunningBroker, on_broker
-from tests.support.awaiting import until
+from tests.support.awaiting import pass_over, until
 from tests.support.client import Client
 
 NOT_ASKED_FOR = -(1 << 31)
@@ -227,14 +226,13 @@ async def test_who_has_waited_is_answered_in_a_turn_of_his_own() -> None:
 
 
 @asynchronous
-async def test_a_word_that_comes_with_the_time_out_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.broker.member.metadata.FIRST_WORD_WITHIN_S", 0.01)
+async def test_a_word_that_comes_with_the_time_out_counts() -> None:
     cache = MetadataCache("cluster")
     waiting = asyncio.create_task(cache.wait_for_first_word())
     await asyncio.sleep(0)
     # Later than the time-out, but the loop is busy until both are due.
-    asyncio.get_running_loop().call_later(0.01, cache.update_partitions, [])
-    time.sleep(0.05)  # noqa: ASYNC251
+    asyncio.get_running_loop().call_later(FIRST_WORD_WITHIN_S, cache.update_partitions, [])
+    await pass_over(FIRST_WORD_WITHIN_S)
     await waiting
 
 

@@ -1,7 +1,6 @@
 """Shares: whoever has used the least time of the loop is served first."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.broker.net.shares import CALM_NS, HALF_LIFE_NS, TURN_NS, WATCH_S, Shares
+from odradek.broker.net.shares import CALM_NS, HALF_LIFE_NS, LATE_S, TURN_NS, WATCH_S, Shares
+from tests.support.awaiting import pass_over
 
 US = 1000
 
@@ -257,12 +257,10 @@ def test_turns_begin_when_the_loop_is_late_and_end_when_nobody_waits() -> None:
 
     async def main() -> None:
         watching = asyncio.create_task(house.shares.watch())
-        await asyncio.sleep(2 * WATCH_S)
-        loop = asyncio.get_running_loop()
-        while not house.shares.take_turns:
-            loop.call_soon(time.sleep, WATCH_S)
-            await asyncio.sleep(0)
+        await turns_of_the_loop(1)
+        await pass_over(WATCH_S + 2 * LATE_S)
         watching.cancel()
+        assert house.shares.take_turns
         house.clock.now_ns += CALM_NS // 2
         client.ask()
         assert house.shares.take_turns

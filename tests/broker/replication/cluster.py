@@ -89,8 +89,7 @@ class Controller:
         decoded, _ = AlterPartitionRequest.decode(bytes(request.encode(version)), version)
         assert isinstance(decoded, AlterPartitionRequest)
         self.asked.append((decoded, version))
-        while self.silent:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await until(lambda: not self.silent)
         await asyncio.sleep(0)
         if self.top_level:
             return AlterPartitionResponse(error_code=self.top_level.pop(0))

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -48,8 +49,9 @@ HONEST: Final = (TOPIC, 0)
 HERS: Final = (TOPIC, 1)
 BESIDE: Final = (TOPIC, 2)
 WAIT_S: Final = 0.03
+BACKOFF_S: Final = 0.005
 SETTINGS: Final = {
-    "replica.fetch.backoff.ms": "5",
+    "replica.fetch.backoff.ms": f"{BACKOFF_S * 1000:.0f}",
     "replica.fetch.wait.max.ms": "30",
     "replica.socket.timeout.ms": "300",
 }
@@ -347,9 +349,9 @@ def test_a_connection_that_goes_wrong(
             for _ in range(3):
                 await made.goes_on()
             await until(lambda: "fetch from leader failed leader=9" in caplog.text)
-            asked = len(made.fake.asked)
-            await asyncio.sleep(0.1)
-            assert len(made.fake.asked) - asked < 50, "there is no pause"
+            begin_s = time.monotonic()
+            await made.asked(3)
+            assert time.monotonic() - begin_s >= 2 * BACKOFF_S, "there is no pause"
             assert caplog.text.count("fetch from leader failed leader=9") == 1
             made.fake.answer = lambda r: (
                 fetched(data_of(batch(1))) if asked_at(r, 1) == 1 else late(FetchResponse())
