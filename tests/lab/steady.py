@@ -46,6 +46,7 @@ BOUNDED: Final = {
 }
 FAULTS: Final = ("kill", "restart", "pause", "wait", "zookeeper")
 BETWEEN_FAULTS_S: Final = (20.0, 60.0)
+PAUSED_S: Final = 1.0
 SETTLE_S: Final = 90.0
 TRIES: Final = 3
 ANSWER_TIMEOUT_S: Final = 30.0
@@ -199,7 +200,7 @@ class Steady:
     def _pause(self, broker: int) -> None:
         """For a moment only: its session lives on."""
         self.lab.pause(broker)
-        time.sleep(1.0)
+        time.sleep(PAUSED_S)
         self.lab.resume(broker)
 
     def _pass_time(self, seconds: float, samples: list[Sample]) -> None:

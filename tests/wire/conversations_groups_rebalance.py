@@ -17,6 +17,7 @@ from tests.wire.group_talk import (
 )
 
 NO_MEMBER: Final = "test-00000000-0000-4000-8000-000000000000"
+HEARTBEAT_S: Final = 0.1
 OTHER: Final[Protocols] = (("range", subscription("other-topic")),)
 
 
@@ -216,7 +217,7 @@ def heartbeats_keep_a_member(talk: GroupTalk) -> None:
     while talk.describe(b.group_id).group_state != "Empty":  # for longer than a's session
         answer = a.exchange(_heartbeat_of(a), 4)
         deaths += answer.error_code != 0
-        time.sleep(0.1)
+        time.sleep(HEARTBEAT_S)
     talk.note("refused heartbeats", deaths)
     talk.note_group("described", a.group_id)
 

@@ -39,6 +39,8 @@ from tests.wire.servers import Server
 
 HOST = "127.0.0.1"
 DEADLINE_S = 30
+APART_S = 0.05
+"""How far apart requests are sent."""
 MODULES = {PLAIN: "plain.PlainLoginModule"}
 
 
@@ -140,7 +142,7 @@ def test_a_login_is_renewed_on_its_connection(server: Server) -> None:
         until_s = loop.time() + 1.3 * LASTS_MS / 1000
         while loop.time() < until_s:
             await is_heard(peer)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(APART_S)
         assert peer._connection is connection
         peer.close()
 

@@ -41,6 +41,8 @@ pytestmark = pytest.mark.java
 
 TIMEOUT_MS = 10_000
 """The longest that is granted: a server that is started has a JVM to start meanwhile."""
+BUSY_S = 0.4
+"""For how long a loop has not dropped its state: other threads could do much meanwhile."""
 
 
 @dataclass
@@ -336,7 +338,7 @@ async def test_the_thread_waits_until_the_loop_has_dropped_its_state(server: Zoo
         store = ZooKeeperStore(server.address + new_chroot(), connection_timeout_ms=10_000)
 
         def on_end(error: CoordinationError) -> None:
-            time.sleep(0.4)
+            time.sleep(BUSY_S)
             held.append((session._client.handler.stopped.is_set(), sessions_of(server) - before))
 
         session = await store.open_session(TIMEOUT_MS, on_end)
