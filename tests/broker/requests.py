@@ -212,6 +212,19 @@ def read_acl(topic: str, principal: str = "User:alice") -> AclCreation:
     )
 
 
+def every_acl() -> DescribeAclsRequest:
+    """Show all ACLs."""
+    return DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+
+
 def _fetch(version: int, topic_id: bytes) -> Message:
     return fetch_request(TOPIC if version < 13 else topic_id)
 

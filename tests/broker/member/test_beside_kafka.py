@@ -15,10 +15,10 @@ from odradek.broker.peers.addresses import Peers
 from odradek.broker.peers.security import load_securities
 from odradek.broker.runtime import Runtime
 from odradek.broker.server import StartupError
-from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
-from odradek.protocol.messages.k30_create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.k30_create_acls import CreateAclsRequest
 from odradek.protocol.messages.k31_delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.requests import every_acl, read_acl
 from tests.kafka.apache import Kafka39, apache_kafka
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -104,28 +104,6 @@ async def test_where_there_is_an_authorizer_it_does_not_come(
             runtime.close()
 
 
-def acl_of(topic: str, principal: str) -> AclCreation:
-    return AclCreation(
-        resource_type=2,
-        resource_name=topic,
-        principal=principal,
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
-
-
-ALL_ACLS: Final = DescribeAclsRequest(
-    resource_type_filter=1,
-    resource_name_filter=None,
-    pattern_type_filter=1,
-    principal_filter=None,
-    host_filter=None,
-    operation=1,
-    permission_type=1,
-)
-
-
 @pytest.mark.java
 @pytest.mark.parametrize("kafka", [AUTHORIZER], indirect=True, ids=["authorizer"])
 @asynchronous
@@ -137,7 +115,7 @@ async def test_both_have_the_same_acls(kafka: Kafka39, tmp_path: Path) -> None:
         broker.clients.append(kafkas)
 
         async def shown(client: Client) -> set[tuple[str, int, str]]:
-            answer = await client.ask(ALL_ACLS, 3)
+            answer = await client.ask(every_acl(), 3)
             return {
                 (each.resource_name, each.pattern_type, acl.principal)
                 for each in answer.resources
@@ -147,7 +125,7 @@ async def test_both_have_the_same_acls(kafka: Kafka39, tmp_path: Path) -> None:
         wanted: set[tuple[str, int, str]] = set()
         for number, client in enumerate((ours, kafkas, ours, kafkas)):
             other = kafkas if client is ours else ours
-            acl = acl_of("orders", f"User:{number}")
+            acl = read_acl("orders", f"User:{number}")
             acl.resource_pattern_type = 3 + number // 2
             answer = await client.ask(CreateAclsRequest(creations=[acl]), 3)
             assert answer.results[0].error_code == 0

@@ -26,6 +26,17 @@ REFUSED = ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
 UNKNOWN = ControlledShutdownResponse(error_code=30_000)
 
 
+async def hands_over(cluster: Cluster, broker_epoch: Callable[[], int] = lambda: 5) -> bool:
+    return await hand_over(
+        cluster.client,
+        cluster.metadata,
+        cluster.config,
+        version=3,
+        broker_id=OWN_ID,
+        broker_epoch=broker_epoch,
+    )
+
+
 def shut_down(
     answer: Callable[[int, int], Message | None],
     settings: Mapping[str, str] | None = None,
@@ -43,14 +54,7 @@ def shut_down(
         else:
             cluster.tell(OWN_ID)
         start = loop.time()
-        success = await hand_over(
-            cluster.client,
-            cluster.metadata,
-            cluster.config,
-            version=3,
-            broker_id=OWN_ID,
-            broker_epoch=lambda: 5,
-        )
+        success = await hands_over(cluster)
         took_s = loop.time() - start
         assert set(other.asked) <= {(7, 3)}
         cluster.client.close()
@@ -110,16 +114,7 @@ def test_another_controller_is_asked_as_soon_as_it_is_known() -> None:
         cluster = Cluster(answers())
         cluster.tell(1, b1=first, b2=second)
         start = loop.time()
-        task = asyncio.create_task(
-            hand_over(
-                cluster.client,
-                cluster.metadata,
-                cluster.config,
-                version=3,
-                broker_id=OWN_ID,
-                broker_epoch=lambda: 5,
-            )
-        )
+        task = asyncio.create_task(hands_over(cluster))
         await asyncio.sleep(0.5)
         cluster.tell(2, b2=second)
         await asyncio.sleep(0.5)
@@ -152,14 +147,7 @@ def test_a_broker_that_registers_again_meanwhile_is_relieved_as_what_it_is_then(
         await other.start()
         cluster = Cluster(answers())
         cluster.tell(1, b1=other)
-        assert await hand_over(
-            cluster.client,
-            cluster.metadata,
-            cluster.config,
-            version=3,
-            broker_id=OWN_ID,
-            broker_epoch=lambda: next(epochs),
-        )
+        assert await hands_over(cluster, lambda: next(epochs))
         cluster.client.close()
         await other.stop()
         return asked
@@ -183,14 +171,7 @@ def test_a_cluster_that_changes_for_ever_is_left() -> None:
 
         changing = asyncio.create_task(change())
         start = loop.time()
-        assert not await hand_over(
-            cluster.client,
-            cluster.metadata,
-            cluster.config,
-            version=3,
-            broker_id=OWN_ID,
-            broker_epoch=lambda: 5,
-        )
+        assert not await hands_over(cluster)
         took_s = loop.time() - start
         changing.cancel()
         cluster.client.close()

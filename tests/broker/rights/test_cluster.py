@@ -17,9 +17,8 @@ from odradek.broker.core.acls.terms import (
 from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.runtime import Runtime
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
-from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.k30_create_acls import CreateAclsRequest
-from tests.broker.requests import read_acl
+from tests.broker.requests import every_acl, read_acl
 from tests.broker.running import HOST, WatchedFiles
 from tests.support.awaiting import until
 from tests.support.client import Client
@@ -29,17 +28,6 @@ AUTHORIZER = {
     "listeners": f"PLAINTEXT://{HOST}:0",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
 }
-ALL_ACLS = DescribeAclsRequest(
-    resource_type_filter=1,
-    resource_name_filter=None,
-    pattern_type_filter=1,
-    principal_filter=None,
-    host_filter=None,
-    operation=1,
-    permission_type=1,
-)
-
-
 CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME)
 RIGHTS = (
     (CLUSTER, Operation.CREATE),
@@ -88,7 +76,7 @@ def test_they_replicate_and_have_the_same_acls(tmp_path: Path) -> None:
                 assert created.results[0].error_code == 0
 
                 async def is_shown() -> bool:
-                    shown = (await two.ask(ALL_ACLS, 3)).resources
+                    shown = (await two.ask(every_acl(), 3)).resources
                     return "User:alice" in {acl.principal for each in shown for acl in each.acls}
 
                 await until(is_shown)

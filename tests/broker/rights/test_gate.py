@@ -25,7 +25,6 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
-from odradek.protocol.messages.k29_describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.k30_create_acls import CreateAclsRequest
 from odradek.protocol.messages.k31_delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
@@ -45,7 +44,7 @@ from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, fetch_request, produce_request
 
 from ..group_requests import consumer_heartbeat
-from ..requests import create_partitions, metadata, read_acl
+from ..requests import create_partitions, every_acl, metadata, read_acl
 from ..running import RunningBroker, make_broker, on_broker, running
 from ..test_every_version import codes_in
 from ..transaction_requests import produce_in_transaction, write_markers
@@ -174,12 +173,9 @@ async def test_everyone_may_use_what_no_acl_is_about(broker: RunningBroker) -> N
     await allow(broker, READ, TOPIC, "t", user="User:bob")
     assert (await alice.produce("t", batch_of(b"v"))).error_code == NO_TOPIC_RIGHT
     assert (await alice.produce("u", batch_of(b"v"))).error_code == 0
-    ask_for_acls = DescribeAclsRequest(
-        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
-    )
-    assert (await alice.ask(ask_for_acls, 3)).error_code == 0, "none is about the cluster"
+    assert (await alice.ask(every_acl(), 3)).error_code == 0, "none is about the cluster"
     await allow(broker, DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, user="User:bob")
-    refused = await alice.ask(ask_for_acls, 3)
+    refused = await alice.ask(every_acl(), 3)
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -298,18 +294,6 @@ async def test_our_own_apis(broker: RunningBroker) -> None:
 
 
 # The APIs of ACLs.
-
-
-def every_acl() -> DescribeAclsRequest:
-    return DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
 
 
 @on_broker(AUTHORIZER, both=False)
