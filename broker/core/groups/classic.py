@@ -11,26 +11,19 @@ generations.  Metadata and assignments are opaque, and are returned unchanged.
     LeaveGroup  makes the others rebalance   (classic_leave)
 
 The requests are functions in those modules that operate on the class here and add to its
-`effects`.  `classic_state` defines the states, `classic_roster` the members.  From one generation
-to the next:
-
-    Empty, Stable,  --prepare-->  PreparingRebalance  --all joined, or time is up-->
-    CompletingRebalance           |                   CompletingRebalance --assigned--> Stable
-                                  +--nobody left-->   Empty
+`effects`; so is what leads from one generation to the next (`classic_rebalance`).  `classic_state`
+defines the states, `classic_roster` the members.
 
 There are three kinds of deadlines.  A member's *session* ends if it sends nothing; it can't send
-anything while it waits for a response, so the session does not end then.  The *join* deadline ends
-PreparingRebalance: missing dynamic members are removed, static ones stay until their session ends.
-For the first members of an empty group it is group.initial.rebalance.delay.ms; in a new group it is
-extended while more members join, up to the rebalance timeout.  The *sync* deadline removes members
-that joined but did not fetch their assignment.
+anything while it waits for a response, so the session does not end then.  The *join* and *sync*
+deadlines are those of a rebalance.
 
 Source of behaviour: GroupCoordinator and GroupMetadata of Apache Kafka 3.9.2.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Self
+from typing import Self
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.group_records import GroupRecord
@@ -53,6 +46,13 @@ from .classic_join import join
 from .classic_joining import Joining
 from .classic_leave import leave
 from .classic_member import ClassicMember, Parked
+from .classic_rebalance import (
+    complete_if_all_joined,
+    on_join_deadline,
+    on_sync_deadline,
+    prepare,
+    prepare_if_possible,
+)
 from .classic_records import (
     CONSUMER,
     generation_record,
@@ -68,9 +68,6 @@ from .group import OffsetOwner, TopicPartition
 from .settings import ClassicSettings
 
 logger = logging.getLogger(__name__)
-
-IDLE_WAIT_MS_MIN: Final = 1_000
-"""Keeps silent members with a rebalance timeout of 0 from causing a busy loop."""
 
 
 class ClassicGroup:
@@ -102,8 +99,10 @@ class ClassicGroup:
         """The topics that the members of the last generation consume; None if unknown."""
         self.deadlines: Deadlines[str | Phase] = Deadlines()
         self.effects: list[Effect] = []
-        self._is_initial = False  # in the initial rebalance delay, which always lasts its full time
-        self._extendable_ms = 0  # by how much the initial delay may still be extended in total
+        self.is_initial = False
+        """Whether the initial rebalance delay is running, which always lasts its full time."""
+        self.extendable_ms = 0
+        """By how much the initial delay may still be extended in total."""
         self.is_extended = False
         """Whether a member of a new group has joined since the current initial delay began."""
 
@@ -135,7 +134,7 @@ class ClassicGroup:
         group.topics = subscribed_topics(group.protocol_type, group.protocol_name, members)
         group.journal.note("loaded", f"generation {group.generation_id}, {len(members)} members")
         if len(members) > settings().group_size_max:
-            group.prepare("loaded, and has more members than it may have")
+            prepare(group, "loaded, and has more members than it may have")
         return group
 
     # The interface of any group
@@ -424,6 +423,8 @@ class ClassicGroup:
             assignment=member.assignment,
         )
 
+    # Members
+
     def restart_session(self, member: ClassicMember) -> None:
         """Restart a member's session: it has sent a request or was answered."""
         self.deadlines.set(member.member_id, self.now_ms + member.session_timeout_ms)
@@ -437,117 +438,6 @@ class ClassicGroup:
             if current_id != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.roster.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-    # Rebalances
-
-    def transition(self, state: ClassicState) -> None:
-        """Enter a state."""
-        assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
-        self.state = state
-        self.state_since_wall_ms = self.journal.wall_ms
-
-    def prepare_if_possible(self, reason: str) -> None:
-        """Begin a rebalance if the state allows it; while one is being prepared, do nothing."""
-        if ClassicState.PREPARING_REBALANCE in TRANSITIONS[self.state]:
-            self.prepare(reason)
-
-    def prepare(self, reason: str) -> None:
-        """Begin a rebalance: all members must join again."""
-        if self.state is ClassicState.COMPLETING_REBALANCE:
-            self.drop_assignments(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.roster.unsynced.clear()
-        self.deadlines.clear(Phase.SYNC)
-        self._is_initial, self.is_extended = self.state is ClassicState.EMPTY, False
-        self.transition(ClassicState.PREPARING_REBALANCE)
-        self.journal.note("rebalance", reason)
-        logger.info(
-            "rebalance group=%s generation=%d reason=%s", self.group_id, self.generation_id, reason
-        )
-        timeout_ms = self.roster.rebalance_timeout_ms
-        if self._is_initial:
-            delay_ms = self.settings().initial_rebalance_delay_ms
-            self._extendable_ms = max(timeout_ms - delay_ms, 0)
-            self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
-        else:
-            self.deadlines.set(Phase.JOIN, self.now_ms + timeout_ms)
-            self.complete_if_all_joined()
-
-    def drop_assignments(self, code: ErrorCode) -> None:
-        """Drop the assignments of the current generation, and fail the parked SyncGroups."""
-        for member in self.roster:
-            member.assignment = b""
-        self.finish_syncs(code)
-
-    def complete_if_all_joined(self) -> None:
-        """Begin the next generation if all have joined and no initial delay is running."""
-        preparing = self.state is ClassicState.PREPARING_REBALANCE
-        if preparing and not self._is_initial and self.roster.all_joined:
-            self._complete()
-
-    def _on_join_deadline(self) -> None:
-        if self._is_initial and self.is_extended and self._extendable_ms:
-            self.is_extended = False
-            delay_ms = min(self.settings().initial_rebalance_delay_ms, self._extendable_ms)
-            self._extendable_ms -= delay_ms
-            self.deadlines.set(Phase.JOIN, self.now_ms + delay_ms)
-        else:
-            self._complete()
-
-    def _complete(self) -> None:
-        self.deadlines.clear(Phase.JOIN)
-        self._is_initial = False
-        for member in self.roster:
-            if member.join is None and member.instance_id is None:
-                self.strike(member, "timed-out", "did not join again in time")
-        if len(self.roster) and not self.roster.elect_joined_leader():
-            # Only static members, all of them silent: this lasts until their sessions end.
-            self.journal.note("rebalance", "nobody has joined; waiting for the static members")
-            wait_ms = max(self.roster.rebalance_timeout_ms, IDLE_WAIT_MS_MIN)
-            self.deadlines.set(Phase.JOIN, self.now_ms + wait_ms)
-            return
-        self.generation_id += 1
-        if len(self.roster):
-            self._begin_generation()
-        else:
-            self._become_empty()
-
-    def _begin_generation(self) -> None:
-        self.protocol_name = self.roster.select_protocol()
-        self.topics = subscribed_topics(self.protocol_type, self.protocol_name, self.roster)
-        self.transition(ClassicState.COMPLETING_REBALANCE)
-        leader_id = self.roster.leader_id or ""
-        self.journal.note(
-            "generation",
-            f"generation {self.generation_id} with {len(self.roster)} "
-            f"member{'' if len(self.roster) == 1 else 's'}, "
-            f"protocol {self.protocol_name}; this member assigns",
-            leader_id,
-        )
-        for member in self.roster:
-            if (parked := self.roster.take_join(member)) is not None:
-                self.answer_join(parked, self.joined(parked, member.member_id))
-            self.restart_session(member)
-            member.is_new = False
-            self.roster.unsynced.add(member.member_id)
-        self.deadlines.set(Phase.SYNC, self.now_ms + self.roster.rebalance_timeout_ms)
-
-    def _become_empty(self) -> None:
-        self.protocol_name = None
-        self.topics = frozenset()
-        self.transition(ClassicState.EMPTY)
-        self.journal.note("empty", f"generation {self.generation_id} has no members")
-
-        def stored(code: ErrorCode) -> list[Effect]:
-            # No request waits. If this record is lost, the last generation is restored at the next
-            # start, and its members time out.
-            if code is not ErrorCode.NONE:
-                logger.warning("empty group not written group=%s code=%s", self.group_id, code.name)
-                self.journal.note("not-stored", f"the empty group was not stored: {code.name}")
-            return []
-
-        self.store({}, stored)
-
-    # Members
 
     def strike(self, member: ClassicMember, event: str, reason: str) -> None:
         """Remove a member without a rebalance."""
@@ -567,15 +457,15 @@ class ClassicGroup:
         """Remove a member; the others rebalance."""
         self.strike(member, event, reason)
         if self.state is ClassicState.PREPARING_REBALANCE:
-            self.complete_if_all_joined()
+            complete_if_all_joined(self)
         else:
-            self.prepare_if_possible(f"member {member.member_id} {event}: {reason}")
+            prepare_if_possible(self, f"member {member.member_id} {event}: {reason}")
 
     def remove_pending(self, member_id: str) -> None:
         """Drop a member id that was given out but not used to join."""
         self.roster.pending.discard(member_id)
         self.deadlines.clear(member_id)
-        self.complete_if_all_joined()
+        complete_if_all_joined(self)
 
     # Deadlines
 
@@ -587,9 +477,9 @@ class ClassicGroup:
             if isinstance(key, str):
                 self._on_session_end(key)
             elif key is Phase.SYNC:
-                self._on_sync_deadline()
+                on_sync_deadline(self)
             elif self.state is ClassicState.PREPARING_REBALANCE:
-                self._on_join_deadline()
+                on_join_deadline(self)
 
     def _on_session_end(self, member_id: str) -> None:
         if member_id in self.roster.pending:
@@ -603,14 +493,13 @@ class ClassicGroup:
             seconds = member.session_timeout_ms / 1000
             self.remove(member, "timed-out", f"no heartbeat within {seconds:g} s")
 
-    def _on_sync_deadline(self) -> None:
-        late = [member for member in self.roster if member.member_id in self.roster.unsynced]
-        if not late:
-            return
-        for member in late:
-            self.strike(member, "timed-out", "joined, but did not fetch its assignment in time")
-        ids = ", ".join(member.member_id for member in late)
-        self.prepare_if_possible(f"members did not fetch their assignment in time: {ids}")
+    # The state
+
+    def transition(self, state: ClassicState) -> None:
+        """Enter a state."""
+        assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
+        self.state = state
+        self.state_since_wall_ms = self.journal.wall_ms
 
     # Around each call
 

@@ -15,6 +15,7 @@ from odradek.protocol.errors import ErrorCode
 from .classic_answers import join_refused
 from .classic_joining import Joining
 from .classic_member import ClassicMember
+from .classic_rebalance import complete_if_all_joined, prepare_if_possible
 from .classic_state import ClassicState
 from .classic_static import replace
 
@@ -44,7 +45,7 @@ def join(group: "ClassicGroup", joining: Joining) -> None:
         _join_static(group, joining, joining.instance_id)
     else:
         _join_dynamic(group, joining)
-    group.complete_if_all_joined()
+    complete_if_all_joined(group)
 
 
 def _refuse(group: "ClassicGroup", joining: Joining, code: ErrorCode, member_id: str) -> None:
@@ -129,7 +130,7 @@ def _add(group: "ClassicGroup", joining: Joining, member_id: str) -> None:
     group.deadlines.set(member_id, group.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     static = "" if joining.instance_id is None else f" as instance {joining.instance_id}"
     group.journal.note("joined", f"new member{static}{joining.reason}", member_id)
-    group.prepare_if_possible(f"member {member_id} joined{static}{joining.reason}")
+    prepare_if_possible(group, f"member {member_id} joined{static}{joining.reason}")
 
 
 # Known members
@@ -157,7 +158,7 @@ def _join_known(group: "ClassicGroup", joining: Joining) -> None:
         joining.update(group.roster, member)
         group.park_join(member, joining.parked)
         group.journal.note("joined", reason, member_id)
-        group.prepare_if_possible(f"member {member_id}: {reason}")
+        prepare_if_possible(group, f"member {member_id}: {reason}")
 
 
 def _why_rebalance(group: "ClassicGroup", joining: Joining, member: ClassicMember) -> str | None:

@@ -15,6 +15,7 @@ from ..effects import Effect
 from .classic_answers import join_refused, protocol_name_of
 from .classic_joining import Joining
 from .classic_member import ClassicMember, ClassicProtocols
+from .classic_rebalance import prepare
 from .classic_state import ClassicState
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def replace(group: "ClassicGroup", joining: Joining, member: ClassicMember, new_
     came_back = f"instance {member.instance_id} came back as {new_id}{joining.reason}"
     group.journal.note("fenced", came_back, former.member_id)
     if group.state is ClassicState.COMPLETING_REBALANCE:
-        group.prepare(came_back)  # the leader may be about to assign to the old id
+        prepare(group, came_back)  # the leader may be about to assign to the old id
     elif group.state is ClassicState.STABLE:
         if group.roster.select_protocol() == group.protocol_name:
             _store(group, joining, member, former)
         else:
-            group.prepare(f"{came_back} and prefers another protocol")
+            prepare(group, f"{came_back} and prefers another protocol")
 
 
 class Former(NamedTuple):

@@ -11,6 +11,7 @@ from odradek.protocol.messages.k14_sync_group import SyncGroupRequest
 from ..effects import Effect
 from .classic_answers import sync_refused
 from .classic_member import ClassicMember, Parked
+from .classic_rebalance import drop_assignments, prepare
 from .classic_state import ClassicState, Phase
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def _after_assigning(
             return []  # another rebalance began meanwhile
         if code is not ErrorCode.NONE:
             logger.warning("assignment not written group=%s code=%s", group.group_id, code.name)
-            group.drop_assignments(code)
-            group.prepare(f"the assignment was not stored: {code.name}")
+            drop_assignments(group, code)
+            prepare(group, f"the assignment was not stored: {code.name}")
         else:
             for member in group.roster:
                 member.assignment = assignments[member.member_id]

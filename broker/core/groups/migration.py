@@ -28,6 +28,7 @@ from ..effects import Answer, AppendRecords, Caller, Effect, Reply
 from .classic import ClassicGroup
 from .classic_answers import join_refused
 from .classic_member import ClassicMember
+from .classic_rebalance import prepare
 from .classic_records import CONSUMER, generation_tombstone, subscribed_topics
 from .classic_state import ClassicState
 from .consumer import ConsumerGroup, Finish
@@ -290,7 +291,7 @@ class Migration:
             for member in classic.roster:
                 classic.restart_session(member)
             if rebalance is not None:
-                classic.prepare(rebalance)
+                prepare(classic, rebalance)
 
         def then(code: ErrorCode) -> Sequence[Effect]:
             return [*classic.take_effects(), *finish(code)]
