@@ -30,10 +30,10 @@ from odradek.storage.directory.log_dirs import LogDirs
 from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.log import Log
 
+from .broker_disks import BrokerDisks
 from .checks import Checks, Transitions
-from .disk import MemoryFiles
 from .fetching import LAG_MAX_MS, POLL_MS, TIMEOUT_MS, Fetchers, Leading
-from .promises import Promises, is_of
+from .promises import Promises
 from .proposals import Proposals
 from .replicas import CONFIG, SimReplicas, topic_config
 from .store import ClusterStore, Session
@@ -79,10 +79,9 @@ class SimBroker:
         self.transitions = transitions
         self.others = others
         self.writes_isr = writes_isr
-        self.files = MemoryFiles((f"/{broker_id}/a", f"/{broker_id}/b"))
+        self.disks = BrokerDisks(broker_id, world, store, promises)
+        self.files = self.disks.files
         self.boot_count = 0
-        self.loss_count = 0
-        """How often its disks have lost something."""
         self.incarnation = 0
         self.is_up = False
         self.on_killed: Callable[[], None] = lambda: None
@@ -193,7 +192,7 @@ class SimBroker:
             self.term = None
         if loses_power:
             self.boot_count += 1
-            self._lose_power(self.files.paths)
+            self.disks.lose_power(self.files.paths)
         if session is not None:
             self.world.after(expires_ms, lambda: self.store.expire(session))
 
@@ -496,99 +495,24 @@ class SimBroker:
 
     def fail_disk(self) -> bool:
         """One of two log directories answers nothing any more; that is noticed now or later."""
-        if self.files.failed:
+        path = self.disks.fail()
+        if path is None:
             return False
-        path = self.world.random.choice(self.files.paths)
-        self.files.failed.add(path)
         if self.world.random.random() < 0.5:
             self.replicas.take_offline(LogDirFailed(f"{path}: failed", f"{path}/x"))
         return True
 
-    def mend_disks(self, *, with_loss: bool) -> None:
-        """Disks that have failed answer again; what was not synced may be gone."""
-        failed = tuple(sorted(self.files.failed))
-        self.files.failed.clear()
-        if failed and with_loss:
-            self._lose_power(failed)
-        self._remove_doubles(failed)
-
-    def _remove_doubles(self, mended: tuple[str, ...]) -> None:
-        """An operator removes from mended disks what was made anew on another one meanwhile.
-
-        With a log of that name on both no broker starts, neither ours nor Kafka's. That of a topic
-        that was deleted before comes back if the disk fails before the rename is safe, and then
-        the power does.
-        """
-        others = [path for path in self.files.paths if path not in mended]
-        anew = {name for path in others for name in self.files.directory_names(path)}
-        for path in mended:
-            for name in anew.intersection(self.files.directory_names(path)):
-                self.files.drop(f"{path}/{name}")
-
-    def _lose_power(self, paths: tuple[str, ...]) -> None:
-        """Tear what was not synced, and have it known which replicas have lost something."""
-        before = {path: self._raw_logs(path) for path in paths}
-        self.files.lose_power(self.world.random, paths=paths)
-        self.loss_count += 1
-        for path, logs in before.items():
-            after = self._raw_logs(path)
-            for (key, topic_id), raw in logs.items():
-                if not after.get((key, topic_id), b"").startswith(raw):
-                    self.promises.lost(
-                        self.broker_id, key, topic_id, with_machine=paths == self.files.paths
-                    )
-
-    def _raw_logs(self, path: str) -> dict[tuple[TopicPartition, bytes], bytes]:
-        found = {}
-        for name in self.files.directory_names(path):
-            topic, _, number = name.rpartition("-")
-            node = self.store.topics.get(topic)
-            if node is None or not number.isdecimal() or node.topic_id is None:
-                continue
-            directory = f"{path}/{name}"
-            metadata = self.files.raw_file(f"{directory}/partition.metadata")
-            raw = self.files.raw_log(directory)
-            if raw is not None and is_of(metadata, node.topic_id):
-                found[(topic, int(number)), node.topic_id] = raw
-        return found
-
-    def raw_log(self, state: PartitionState) -> bytes | None:
-        """What lies on the disks of a replica; None if there is none."""
-        best = None
-        for path in self.files.paths:
-            directory = f"{path}/{state.topic}-{state.partition}"
-            raw = self.files.raw_log(directory)
-            if raw is not None and (best is None or len(raw) > len(best)):
-                metadata = self.files.raw_file(f"{directory}/partition.metadata")
-                if is_of(metadata, state.topic_id):
-                    best = raw
-        return best
-
     def log_bytes(self, state: PartitionState) -> bytes | None:
-        """The same, without what a living process has staged past the end of the log.
+        """The log of a replica as it lies on the disks; None if there is none.
 
-        That is not the log's before it is appended, and is cut off if another role comes first.
+        What a living process has staged past its end is left out: it is not the log's before it is
+        appended, and is cut off if another role comes first.
         """
-        raw = self.raw_log(state)
+        raw = self.disks.raw_log(state)
         partition = self.replicas.partitions.get(state.key) if self.is_up else None
         if raw is None or partition is None or partition.log.topic_id != state.topic_id:
             return raw
         return raw[: partition.log.size_bytes]
-
-    def drop_failed(self, key: TopicPartition) -> None:
-        """An operator removes from failed disks what is made anew on another."""
-        for path in self.files.failed:
-            self.files.drop(f"{path}/{key[0]}-{key[1]}")
-
-    def stray_paths(self, ids: set[bytes]) -> list[str]:
-        """Logs of topics that are gone."""
-        found = []
-        for path in self.files.paths:
-            for name in self.files.directory_names(path):
-                metadata = self.files.raw_file(f"{path}/{name}/partition.metadata")
-                if not any(is_of(metadata, topic_id) for topic_id in ids):
-                    found.append(f"{path}/{name}")
-        return found
 
     def _disk_failed(self, keys: Iterable[TopicPartition]) -> None:
         self._tell_of_failed_disk()

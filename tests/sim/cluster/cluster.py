@@ -146,7 +146,7 @@ class SimCluster:
             return number
         for key, node in sorted(self.store.states.items()):
             replicas = [self.brokers[broker_id].replicas.partitions[key] for broker_id in node.isr]
-            raws = {self.brokers[p.node_id].raw_log(p.state) for p in replicas}
+            raws = {self.brokers[p.node_id].disks.raw_log(p.state) for p in replicas}
             assert len(raws) == 1, f"{key} differs: {[r and len(r) for r in raws]} {node}"
             entries = [
                 [entry for entry in p.log.epochs.entries() if entry[1] < p.log.log_end_offset]
@@ -222,7 +222,7 @@ class SimCluster:
         A broker has them that was down when its replica was moved away.
         """
         ids = {node.topic_id for node in self.store.topics.values() if node.topic_id is not None}
-        strays = broker.stray_paths(ids)
+        strays = broker.disks.stray_paths(ids)
         if strays:
             broker.crash(expires_ms=0)
         for path in strays:
@@ -433,7 +433,7 @@ class SimCluster:
     def _start_broker(self, broker: SimBroker, *, mends: bool = False) -> object:
         chance = self.world.random
         if broker.files.failed and (mends or chance.random() < 0.7):
-            broker.mend_disks(with_loss=not mends and chance.random() < self._power_loss)
+            broker.disks.mend(with_loss=not mends and chance.random() < self._power_loss)
         broker.start()
 
     def _shut_down(self) -> object:

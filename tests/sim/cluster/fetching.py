@@ -152,7 +152,7 @@ class Fetchers:
         if isinstance(asked, Writing):
             return self._write(fetcher, coroutine, asked)
         target = broker.others[fetcher.leader_id]
-        losses = broker.loss_count
+        losses = broker.disks.loss_count
 
         def handle(reply: Callable[[Any], None]) -> None:
             try:

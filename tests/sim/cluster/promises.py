@@ -192,7 +192,7 @@ class Promises:
             self._forgiven.pop((its, gone), None)
         for joined in set(state.isr) - set(before):
             losses = self._joining.get((its, state.leader_epoch, joined))
-            if losses is not None and losses != self._brokers[joined].loss_count:
+            if losses is not None and losses != self._brokers[joined].disks.loss_count:
                 self._forgive(its, joined)
         self._check_members(state)
 

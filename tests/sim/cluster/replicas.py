@@ -148,7 +148,7 @@ class SimReplicaLogs(ReplicaLogs):
 
     async def make(self, missing: Sequence[PartitionState], serve: Serve) -> None:
         for state in await self._forget_deleted(missing):
-            self._broker.drop_failed(state.key)  # two logs of a name would be another tale
+            self._broker.disks.drop_failed(state.key)  # two logs of a name would be another tale
             await self._make([state], serve)
 
 
