@@ -7,7 +7,7 @@ takes everything else away, in the harshest way that POSIX allows without reorde
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,33 @@ def opened(path: Path, files: RealFileSystem) -> DataDir:
     )
 
 
+class Machine:
+    """A data directory with one log, and what a power cut leaves of it."""
+
+    def __init__(self, folder: Path, *, topic_id: bytes | None = None) -> None:
+        self.files = PowerCutFiles()
+        self.root, self.left = folder / "data", folder / "left"
+        self.data_dir = opened(self.root, self.files)
+        self.log = self.data_dir.create_log("t", 0, topic_id=topic_id, config=CONFIG)
+
+    def cut_power(self) -> None:
+        self.files.cut_power(self.root, self.left)
+
+    def contents_after_power_cut(self) -> list[tuple[int, bytes]]:
+        self.cut_power()
+        again = opened(self.left, RealFileSystem())
+        found = contents(again.logs["t", 0])
+        again.abandon()
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    made.data_dir.abandon()
+
+
 @pytest.fixture
 def small_snapshot_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.storage.log.flush.SNAPSHOT_INTERVAL_BYTES", 2000)
@@ -74,10 +101,8 @@ def small_snapshot_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_what_lies_below_the_recovery_point_survives_a_power_cut(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=bytes(16), config=CONFIG)
+    machine = Machine(tmp_path, topic_id=bytes(16))
+    log = machine.log
     values: list[tuple[int, bytes]] = []
     leader_epoch = 0
     for number in range(150):
@@ -89,13 +114,13 @@ def test_what_lies_below_the_recovery_point_survives_a_power_cut(tmp_path: Path,
         if chance.randrange(10) == 0:
             flush(log)
         if chance.randrange(15) == 0:
-            data_dir.checkpoint()
+            machine.data_dir.checkpoint()
         if chance.randrange(10) == 0:
-            files.cut_power(root, left)
-            assert_survived(left, values[: log.recovery_point], log.epochs.entries())
-    data_dir.close()
-    files.cut_power(root, left)
-    again = opened(left, RealFileSystem())
+            machine.cut_power()
+            assert_survived(machine.left, values[: log.recovery_point], log.epochs.entries())
+    machine.data_dir.close()
+    machine.cut_power()
+    again = opened(machine.left, RealFileSystem())
     assert again.was_clean
     assert contents(again.logs["t", 0]) == values
     again.abandon()
@@ -120,21 +145,18 @@ def assert_survived(
     again.abandon()
 
 
-def test_the_indexes_of_finished_segments_survive_a_power_cut(tmp_path: Path) -> None:
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+def test_the_indexes_of_finished_segments_survive_a_power_cut(machine: Machine) -> None:
+    log = machine.log
     for number in range(100):
         append(log, batch_of([b"%d" % number]))
     flush(log)
     finished = list(log.segments)[:-1]
     assert finished
-    files.cut_power(root, left)
+    machine.cut_power()
     for segment in finished:
         for path in map(Path, segment.paths()[:3]):
-            assert (left / path.relative_to(root)).read_bytes() == path.read_bytes() != b""
-    data_dir.abandon()
+            left = machine.left / path.relative_to(machine.root)
+            assert left.read_bytes() == path.read_bytes() != b""
 
 
 def run_start_plan(log: Log) -> None:
@@ -146,20 +168,16 @@ def run_start_plan(log: Log) -> None:
 
 @pytest.mark.parametrize("make_safe", [flush, run_start_plan])
 def test_the_leader_epochs_survive_a_power_cut(
-    tmp_path: Path, make_safe: Callable[[Log], None]
+    machine: Machine, make_safe: Callable[[Log], None]
 ) -> None:
     """In their file: where compaction has taken all batches of an epoch, no load finds it."""
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    log = machine.log
     for epoch in (3, 4):
         append(log, batch_of([b"a"]), leader_epoch=epoch)
         make_safe(log)
-        files.cut_power(root, left)
-        checkpoint = left / "t-0" / LEADER_EPOCH
+        machine.cut_power()
+        checkpoint = machine.left / "t-0" / LEADER_EPOCH
         assert parse_epochs(checkpoint.read_bytes()) == log.epochs.entries()
-    data_dir.abandon()
 
 
 @pytest.mark.usefixtures("small_snapshot_interval")
@@ -177,9 +195,8 @@ def test_snapshots_of_flushes_are_pruned_behind_the_checkpoint(tmp_path: Path) -
     data_dir.abandon()
 
 
-def test_a_plan_made_before_a_truncation_does_not_move_the_recovery_point(tmp_path: Path) -> None:
-    data_dir = opened(tmp_path, PowerCutFiles())
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+def test_a_plan_made_before_a_truncation_does_not_move_the_recovery_point(machine: Machine) -> None:
+    log = machine.log
     for number in range(100):
         append(log, batch_of([b"%d" % number]))
     assert len(log.segments) > 2
@@ -192,90 +209,65 @@ def test_a_plan_made_before_a_truncation_does_not_move_the_recovery_point(tmp_pa
     log.flushed(plan)
     assert log.recovery_point == 0
     assert log.unflushed_bytes > 0
-    data_dir.abandon()
 
 
-def test_nothing_new_makes_no_plan(tmp_path: Path) -> None:
-    data_dir = opened(tmp_path, PowerCutFiles())
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+def test_nothing_new_makes_no_plan(machine: Machine) -> None:
+    log = machine.log
     assert log.flush_plan() is None
     append(log, batch_of([b"a"]))
     flush(log)
     assert log.flush_plan() is None
-    data_dir.abandon()
 
 
-def test_a_cut_is_safe_once_it_is_flushed(tmp_path: Path) -> None:
+def test_a_cut_is_safe_once_it_is_flushed(machine: Machine) -> None:
     """Also if all that is left was safe before."""
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    log = machine.log
     for number in range(3):
         append(log, batch_of([b"%d" % number]))
     for offset in (3, 1):
         log.truncate(offset)
         flush(log)
         assert log.flush_plan() is None
-        data_dir.checkpoint()
-    files.cut_power(root, left)
-    again = opened(left, RealFileSystem())
-    assert contents(again.logs["t", 0]) == [(0, b"0")]
-    again.abandon()
-    data_dir.abandon()
+        machine.data_dir.checkpoint()
+    assert machine.contents_after_power_cut() == [(0, b"0")]
 
 
 @pytest.mark.parametrize("offset", [0, 1])
-def test_a_cut_is_safe_after_a_clean_stop(tmp_path: Path, offset: int) -> None:
+def test_a_cut_is_safe_after_a_clean_stop(machine: Machine, offset: int) -> None:
     """Or what was cut off would come back under a marker that says that all is as it should be."""
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    log = machine.log
     for number in range(3):
         append(log, batch_of([b"%d" % number]))
     flush(log)
     log.truncate(offset)
-    data_dir.close()
-    files.cut_power(root, left)
-    again = opened(left, RealFileSystem())
-    assert contents(again.logs["t", 0]) == [(0, b"0")][:offset]
-    again.abandon()
+    machine.data_dir.close()
+    assert machine.contents_after_power_cut() == [(0, b"0")][:offset]
 
 
-def test_logs_are_safe_before_a_clean_stop_writes_a_checkpoint(tmp_path: Path) -> None:
+def test_logs_are_safe_before_a_clean_stop_writes_a_checkpoint(machine: Machine) -> None:
     """Their names as well: a recovery point must not be of a log that is not there."""
-    root, left = tmp_path / "data", tmp_path / "left"
-    files = PowerCutFiles()
-    data_dir = opened(root, files)
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    log = machine.log
     append(log, batch_of([b"a"]))
-    steps = close_steps(data_dir, files)
+    steps = close_steps(machine.data_dir, machine.files)
     for plan in next(steps):
         plan.run()
-    files.cut_power(root, left)
-    again = opened(left, RealFileSystem())
-    assert contents(again.logs["t", 0]) == [(0, b"a")]
-    again.abandon()
+    assert machine.contents_after_power_cut() == [(0, b"a")]
     steps.close()
 
 
-def test_what_a_stop_has_made_safe_is_not_written_again(tmp_path: Path) -> None:
-    data_dir = opened(tmp_path, PowerCutFiles())
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+def test_what_a_stop_has_made_safe_is_not_written_again(machine: Machine) -> None:
+    log = machine.log
     append(log, batch_of([b"a"], producer_id=3))
     plan = log.flushing.final_plan(log)
     assert plan is not None
     plan.run()
     log.flushed(plan)
     assert log.flushing.final_plan(log) is None
-    data_dir.abandon()
 
 
-def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> None:
+def test_a_segment_that_was_compacted_is_not_synced_any_more(machine: Machine) -> None:
     """Its files are closed and gone."""
-    data_dir = opened(tmp_path, PowerCutFiles())
-    log = data_dir.create_log("t", 0, topic_id=None, config=CONFIG)
+    log = machine.log
     for number in range(100):
         append(log, batch_of([b"%d" % number]))
     replaced = log.segments[0]
@@ -288,7 +280,6 @@ def test_a_segment_that_was_compacted_is_not_synced_any_more(tmp_path: Path) -> 
     plan.run()
     log.flushed(plan)
     assert log.recovery_point == 100
-    data_dir.abandon()
 
 
 class CountedFiles(RealFileSystem):
