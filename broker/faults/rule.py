@@ -74,6 +74,9 @@ class Rule:
     def __post_init__(self) -> None:
         self._check_effect()
         self._check_selection()
+        for name in ("topic", "principal"):
+            if getattr(self, name) == "":
+                raise BadRule(f"{name} is empty: no request would match")
         api = self.named_api
         if api is not None:
             self._check_api(api)
@@ -140,6 +143,8 @@ class Rule:
         given = [name for name in _SELECTIONS if getattr(self, name) is not None]
         if len(given) > 1:
             raise BadRule(f"{' and '.join(given)} exclude each other")
+        if self.nth is not None and self.times not in (None, 1):
+            raise BadRule("nth and times exclude each other: a rule with nth acts once")
         if self.seed is not None and self.probability is None and not self.jitter_s:
             raise BadRule("seed: only probability and jitter are random")
 
@@ -199,7 +204,7 @@ def api_pattern(text: str) -> str:
 def error_named(name: str | int) -> ErrorCode:
     """The error with this name or number.  Raises: BadRule."""
     for code in ErrorCode:
-        if name in (code.name, code.value):
+        if name in (code.name, code.value, str(code.value)):
             return code
     raise BadRule(f"error: {_unknown(name, (code.name for code in ErrorCode))}")
 

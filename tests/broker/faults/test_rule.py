@@ -14,7 +14,7 @@ def rule(**fields: Any) -> Any:
 
 def test_apis_and_errors_by_name_or_number() -> None:
     for api in ("Produce", 0, "0"):
-        for error in ("NOT_LEADER_OR_FOLLOWER", 6):
+        for error in ("NOT_LEADER_OR_FOLLOWER", 6, "6"):
             made = rule(api=api, error=error)
             assert (made.api, made.error) == ("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -48,6 +48,9 @@ def test_apis_and_errors_by_name_or_number() -> None:
         ({"close": True, "times": 0}, "times must be at least 1"),
         ({"close": True, "probability": 0.0}, "probability must be above 0"),
         ({"close": True, "nth": 1, "every": 2}, "nth and every exclude each other"),
+        ({"close": True, "nth": 2, "times": 3}, "nth and times exclude each other"),
+        ({"close": True, "topic": ""}, "topic is empty: no request would match"),
+        ({"close": True, "principal": ""}, "principal is empty"),
         ({"close": True, "seed": 1}, "seed: only probability and jitter are random"),
         ({"answer": {"a": 1}}, "answer: give the api"),
         ({"api": "Produce", "answer": {}}, "answer: no field is given"),
