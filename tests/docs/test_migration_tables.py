@@ -11,6 +11,7 @@ from tests.docs.pages import DOCS, ROOT
 CLIENTS: Final = "tests/testing/test_faults_with_clients.py::"
 CLOCK: Final = "tests/testing/test_clock.py::"
 ADMIN: Final = "tests/testing/test_admin.py::"
+CLUSTER: Final = "tests/testing/test_cluster.py::"
 CLUSTERS: Final = "tests/testing/test_faults_in_clusters.py::"
 TESTS: Final = {
     "`ControlKey(0, func…)` that returns an error response": (
@@ -26,6 +27,19 @@ TESTS: Final = {
     "`KeepControl()`: the function stays": CLIENTS + "test_a_rule_acts_until_it_is_removed",
     "`DropControl()`": CLIENTS + "test_a_rule_acts_until_it_is_removed",
     "`SleepControl(…)`": CLIENTS + "test_a_record_expires_while_the_broker_is_silent",
+    "`ControlKey` that returns neither, so that no answer comes": (
+        CLIENTS + "test_a_record_expires_while_the_broker_is_silent"
+    ),
+    "`AddFault(Fault{…})`, `Fired()`, `Remove()`": (
+        CLIENTS + "test_a_rule_acts_until_it_is_removed"
+    ),
+    "`RehashCoordinators()`": ADMIN + "test_a_group_goes_on_with_another_coordinator",
+    "`LeaderFor`, `TopicInfo`, `PartitionInfo`": (
+        ADMIN + "test_topics_are_created_looked_at_and_deleted"
+    ),
+    "`SetFollowers(topic, partition, nodes)`": CLUSTERS + "test_a_reader_is_sent_to_a_follower",
+    "`RemoveNode(n)`": CLUSTER + "test_a_killed_leader_is_replaced_and_comes_back",
+    "`ApplyRetention()`": CLOCK + "test_old_segments_are_deleted_when_advance_returns",
     "a function that counts requests": CLIENTS + "test_requests_are_counted_and_forgotten",
     "`CurrentNode()`": CLUSTERS + "test_rules_reach_all_brokers_or_the_one_they_name",
     "`CoordinatorFor(key)`": ADMIN + "test_a_group_goes_on_with_another_coordinator",
@@ -41,6 +55,26 @@ TESTS: Final = {
     "`rd_kafka_mock_broker_error_stack_cnt`": (CLIENTS + "test_requests_are_counted_and_forgotten"),
     "`rd_kafka_mock_topic_set_error(topic, e)`": (
         CLIENTS + "test_a_topic_that_its_metadata_refuses"
+    ),
+    "`rd_kafka_mock_partition_set_leader` with -1": CLIENTS + "test_a_partition_without_a_leader",
+    "`rd_kafka_mock_partition_set_follower`": CLUSTERS + "test_a_reader_is_sent_to_a_follower",
+    "`rd_kafka_mock_partition_set_follower_wmarks`": (
+        CLUSTERS + "test_a_reader_is_sent_to_a_follower"
+    ),
+    "`rd_kafka_mock_broker_set_host_port`, `…_remove_from_metadata`": (
+        CLIENTS + "test_a_broker_that_is_elsewhere"
+    ),
+    "`rd_kafka_mock_broker_decommission`": (
+        CLUSTER + "test_a_killed_leader_is_replaced_and_comes_back"
+    ),
+    "`rd_kafka_mock_request_id`, `…_api_key`, `…_timestamp`": (
+        CLUSTERS + "test_rules_reach_all_brokers_or_the_one_they_name"
+    ),
+    "`rd_kafka_mock_set_group_consumer_session_timeout_ms`, `…_heartbeat_interval_ms`": (
+        "tests/wire/test_groups.py::test_members_come_leave_and_crash"
+    ),
+    "`rd_kafka_mock_cgrp_consumer_target_assignment`": (
+        CLIENTS + "test_a_member_is_assigned_what_a_rule_says"
     ),
     "`rd_kafka_mock_broker_set_rack(broker, rack)`": (
         "tests/testing/test_racks.py::"
@@ -58,7 +92,7 @@ TESTS: Final = {
         ADMIN + "test_a_coordinator_of_transactions_is_moved"
     ),
     "`rd_kafka_mock_broker_set_down`, `…_set_up`": (
-        "tests/testing/test_cluster.py::test_a_killed_leader_is_replaced_and_comes_back"
+        CLUSTER + "test_a_killed_leader_is_replaced_and_comes_back"
     ),
     "`rd_kafka_mock_topic_create`": ADMIN + "test_topics_are_created_looked_at_and_deleted",
     "`rd_kafka_mock_set_apiversion`": CLIENTS + "test_a_broker_that_is_older_than_it_is",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.testing import Broker
 from tests.support.waiting import until
@@ -56,6 +56,35 @@ def test_replicas_notice_only_rules_that_say_so(cluster: Broker) -> None:
     )
     write(cluster, 0)
     until(lambda: noticed.hits == 2)
+
+
+def test_a_reader_is_sent_to_a_follower(cluster: Broker) -> None:
+    write(cluster, 0)
+    leader = cluster.leader("t", 0)
+    follower = (leader + 1) % 3
+    sent = cluster.faults.add(
+        api="Fetch", topic="t", broker=leader, answer={"preferred_read_replica": follower}
+    )
+    told = cluster.faults.add(
+        api="Fetch", topic="t", broker=follower, answer={"high_watermark": 70}
+    )
+    config = {"group.id": "g", "client.id": "reader", "fetch.wait.max.ms": 50}
+    consumer = Consumer({**cluster.client_config("confluent"), **config})
+    partition = TopicPartition("t", 0, 0)
+    consumer.assign([partition])
+
+    def knows_the_followers_watermark() -> bool:
+        consumer.poll(0.1)
+        _, high_watermark = consumer.get_watermark_offsets(partition, cached=True)
+        return bool(high_watermark == 70)
+
+    until(knows_the_followers_watermark)
+    consumer.close()
+    fetches = cluster.journal.requests(api="Fetch", client_id="reader")
+    assert {each.broker for each in fetches} == {leader, follower}
+    assert sent.hits >= 1
+    assert told.hits >= 1
+    cluster.faults.clear()
 
 
 def test_rules_last_while_a_broker_is_away(cluster: Broker) -> None:

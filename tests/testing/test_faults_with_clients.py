@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import (
@@ -17,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
 from odradek.protocol.messages.k00_produce import ProduceRequest
+from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest
 from odradek.testing import Broker
 from tests.support.connections import RawConnection
@@ -202,6 +204,24 @@ def test_a_topic_that_its_metadata_refuses(broker: Broker) -> None:
     assert error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_a_partition_without_a_leader(broker: Broker) -> None:
+    broker.topics.create("t", partitions=2)
+    broker.faults.add(api="Metadata", topic="t", partition=1, error="LEADER_NOT_AVAILABLE")
+    told = AdminClient(broker.client_config("confluent")).list_topics("t", TIMEOUT_S)
+    partitions = told.topics["t"].partitions
+    assert {n: each.leader for n, each in partitions.items()} == {0: broker.broker_id, 1: -1}
+    assert partitions[1].error.code() == KafkaError.LEADER_NOT_AVAILABLE
+
+
+def test_a_broker_that_is_elsewhere(broker: Broker) -> None:
+    here = {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
+    elsewhere = {"node_id": 7, "host": "elsewhere.invalid", "port": 1}
+    broker.faults.add(api="Metadata", answer={"brokers": [here, elsewhere]})
+    told = AdminClient(broker.client_config("confluent")).list_topics(timeout=TIMEOUT_S)
+    assert sorted(told.brokers) == [broker.broker_id, 7]
+    assert (told.brokers[7].host, told.brokers[7].port) == ("elsewhere.invalid", 1)
+
+
 def test_a_slow_broker_is_asked_again_after_the_clients_timeout(broker: Broker) -> None:
     fault = broker.faults.add(api="Produce", broker=broker.broker_ids[0], times=1, delay="2s")
     config = {"enable.idempotence": True, "request.timeout.ms": 1000, "socket.timeout.ms": 1000}
@@ -324,6 +344,26 @@ def test_kafka_python_commits_although_its_coordinator_moves(broker: Broker) -> 
         assert [next(consumer).value for _ in range(COUNT)] == numbers()
         consumer.commit()
     assert asked(broker, "OffsetCommit") == ["NOT_COORDINATOR", None]
+
+
+def test_a_member_is_assigned_what_a_rule_says(broker: Broker) -> None:
+    broker.topics.create("t", partitions=2)
+    with RawConnection(broker.host, broker.port) as connection:
+        topics = connection.exchange(MetadataRequest(topics=None), 12).topics
+    (topic_id,) = (UUID(bytes=each.topic_id) for each in topics if each.name == "t")
+    assigned = {"topic_partitions": [{"topic_id": str(topic_id), "partitions": [1]}]}
+    broker.faults.add(api="ConsumerGroupHeartbeat", group="g", answer={"assignment": assigned})
+    config = {"group.id": "g", "group.protocol": "consumer"}
+    consumer = Consumer({**broker.client_config("confluent"), **config})
+    consumer.subscribe(["t"])
+
+    def is_assigned() -> bool:
+        consumer.poll(0.1)
+        return bool(consumer.assignment())
+
+    until(is_assigned)
+    assert [each.partition for each in consumer.assignment()] == [1]
+    consumer.close()
 
 
 def test_a_member_joins_again_for_a_rebalance(broker: Broker) -> None:
