@@ -121,7 +121,7 @@ class Faults:
             if isinstance(rule.get(name), timedelta):
                 rule[name] = seconds_of(rule[name])
         fields = {name: value for name, value in rule.items() if value is not None}
-        admins = running(self._admins)
+        admins = _processes_of(running(self._admins), rule.get("broker"))
         return Fault([(admin, admin.post("faults", **fields)["id"]) for admin in admins])
 
     def all(self) -> list[Fault]:
@@ -139,6 +139,18 @@ class Faults:
     def end(self) -> list[str]:
         """End all rules; why those that are not optional have never acted, a sentence each."""
         return _unused(each for admin in self._admins for each in admin.delete("faults")["faults"])
+
+
+def _processes_of(admins: list[AdminClient], broker_id: object) -> list[AdminClient]:
+    """Those that have the broker of a rule; all without one, or if they can say what is wrong."""
+    if broker_id is None or len(admins) == 1:
+        return admins
+    own = (
+        admin
+        for admin in admins
+        if any(each["id"] == broker_id for each in admin.get("brokers")["brokers"])
+    )
+    return list(own) or admins
 
 
 def _unused(faults: Iterable[Any]) -> list[str]:

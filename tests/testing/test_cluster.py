@@ -107,6 +107,8 @@ def test_with_zookeeper_every_broker_is_a_process(monkeypatch: pytest.MonkeyPatc
     with Broker(brokers=3, zookeeper="auto", settings=SOON) as broker:
         create(broker, "t", [1, 2, 0])
         write(broker, "t", [b"first"])
+        fault = broker.faults.add(api="Metadata", broker=1, delay="1ms")
+        fault.remove()
         broker.pause(1)  # until its session has expired
         until(lambda: broker.leader("t") == 2)
         broker.resume(1)
