@@ -54,8 +54,10 @@ SETTINGS: tuple[tuple[str, str, Any, str, str, str], ...] = (
 
 _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
 _BEGAN_S: pytest.StashKey[float] = pytest.StashKey()
+_REQUESTS_BEFORE: pytest.StashKey[frozenset[tuple[int, int]]] = pytest.StashKey()
 _FACTORY: pytest.StashKey[pytest.TempPathFactory] = pytest.StashKey()
-_HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+_RESULTS: pytest.StashKey[list[bool]] = pytest.StashKey()
+"""Whether each test has passed that ran with the broker of its node."""
 KEEPS = ("none", "failed")
 NAME_MAX = 60
 EXTERNAL_VARIABLE = "ODRADEK_BOOTSTRAP_SERVERS"
@@ -126,6 +128,8 @@ def _leave_asserts_alone(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that says nothing sensible, or that would have no effect."""
+    if _BROKER in item.stash:  # of its last run, if a test runs again
+        del item.stash[_BROKER], item.stash[_RESULTS]
     if item.get_closest_marker("odradek") is not None:
         _marked(item, *_or_fail(lambda: _usual(item.config)))
         scope = _given(item.config, "scope")
@@ -272,13 +276,28 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
     its own has never acted, it fails, unless the rule is optional.
     """
     wanted, topics = _marked(request.node, _odradek_servers.usual, ())
-    server = _server(_odradek_servers, wanted)
+    yield from _clean(request.node, _odradek_servers, wanted, topics)
+
+
+def _clean(node: Any, servers: Servers, wanted: Wanted, topics: Topics) -> Iterator[Broker]:
+    server = _server(servers, wanted)
     server.clean(topics)
     broker = server.broker
-    request.node.stash[_BROKER] = broker
+    _watch(node, broker)
     yield broker
-    unused = server.end()
-    if unused and request.node.stash.get(_HAS_PASSED, False):
+    _fail_if_unused(node, server.end())
+
+
+def _watch(node: Any, broker: Broker) -> None:
+    """Have tests of this node that fail report of this broker, if it is their first."""
+    node.stash.setdefault(_BROKER, broker)
+    node.stash.setdefault(_RESULTS, [])
+
+
+def _fail_if_unused(node: Any, unused: list[str]) -> None:
+    """Fail what has passed although these rules never acted."""
+    results = node.stash[_RESULTS]
+    if unused and results and all(results):
         pytest.fail("rules that never acted:\n" + "\n".join(unused), pytrace=False)
 
 
@@ -290,25 +309,29 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "setup":
         item.stash[_BEGAN_S] = call.start
-    broker = _broker_of(item)
-    if report.when == "call" and broker is not None:
-        item.stash[_HAS_PASSED] = report.passed
+    node = _node_with_broker(item)
+    if report.when == "setup" and node is not None and node is not item:
+        from odradek.testing.report import known_requests
+
+        item.stash[_REQUESTS_BEFORE] = known_requests(node.stash[_BROKER])
+    if report.when == "call" and node is not None and not report.skipped:
+        node.stash[_RESULTS].append(report.passed)
         if report.failed:
-            report.sections += _sections(item, broker)
+            report.sections += _sections(item, node.stash[_BROKER])
     return report
 
 
-def _broker_of(item: pytest.Item) -> Broker | None:
-    """The broker that the fixture has given to a test, or to what it is in."""
-    found = (node.stash.get(_BROKER, None) for node in reversed(item.listchain()))
-    return next(filter(None, found), None)
+def _node_with_broker(item: pytest.Item) -> Any:
+    """The test, or what it is in, to which the fixture has given a broker; None without one."""
+    return next((node for node in reversed(item.listchain()) if _BROKER in node.stash), None)
 
 
 def _sections(item: pytest.Item, broker: Broker) -> list[tuple[str, str]]:
     """What a failed test reports; with odradek_keep, also where a copy of its files is."""
     from odradek.testing.report import Report, keep
 
-    sections = Report(broker, item.stash[_BEGAN_S]).sections()
+    before = item.stash.get(_REQUESTS_BEFORE, frozenset())
+    sections = Report(broker, item.stash[_BEGAN_S], before).sections()
     if _given(item.config, "keep") == "failed":
         factory: pytest.TempPathFactory = item.config.stash[_FACTORY]
         name = re.sub(r"\W", "_", f"odradek-{item.name}")[:NAME_MAX]

@@ -39,10 +39,19 @@ _TITLES: Final = 4
 class Report:
     """The report of one test, should it fail."""
 
-    def __init__(self, broker: "Broker", began_s: float) -> None:
-        """`began_s`: when the test began, in seconds since the Unix epoch."""
+    def __init__(
+        self,
+        broker: "Broker",
+        began_s: float,
+        requests_before: frozenset[tuple[int, int]] = frozenset(),
+    ) -> None:
+        """`began_s`: when the test began, in seconds since the Unix epoch.
+
+        `requests_before`: what `known_requests` said then, if other tests had the broker before.
+        """
         self._broker = broker
         self._began = _stamp(began_s)
+        self._requests_before = requests_before
 
     def sections(self) -> list[Section]:
         """Those that have something to say."""
@@ -114,7 +123,17 @@ class Report:
             yield f"  {_stamp(entry.timestamp_ms / 1000)} {entry.event}{about}: {entry.reason}"
 
     def _requests(self) -> Iterator[str]:
-        return map(str, self._broker.journal.requests(limit=LINES_MAX))
+        for request in self._broker.journal.requests(limit=LINES_MAX):
+            if (request.broker, request.number) not in self._requests_before:
+                yield str(request)
+
+
+def known_requests(broker: "Broker") -> frozenset[tuple[int, int]]:
+    """The last requests of the journal: of each the broker, and its number there."""
+    with suppress(BrokerFailed, OSError):
+        requests = broker.journal.requests(limit=LINES_MAX)
+        return frozenset((request.broker, request.number) for request in requests)
+    return frozenset()
 
 
 def keep(broker: "Broker", directory: Path) -> Section:

@@ -168,6 +168,7 @@ def test_spark_that_is_not_installed_is_one_sentence(tmp_path: Path) -> None:
 
 SCOPED = """
 import pytest
+from kafka import KafkaAdminClient
 
 from test_marked import topics
 
@@ -188,6 +189,27 @@ class TestTwo:
     @pytest.mark.odradek(topics={"x": 1})
     def test_fourth(self, odradek):
         pass
+
+
+class TestThree:
+    def test_makes_a_rule(self, odradek):
+        odradek.faults.add(api="Fetch", topic="orders", close=True)
+
+    def test_leaves_it_unused(self, odradek):
+        assert len(odradek.faults.all()) == 1
+
+
+def ask(broker, client_id):
+    KafkaAdminClient(**broker.client_config("kafka-python"), client_id=client_id).close()
+
+
+class TestFour:
+    def test_asks(self, odradek):
+        ask(odradek, "before")
+
+    def test_fails(self, odradek):
+        ask(odradek, "itself")
+        assert False, "its own reason"
 """
 
 
@@ -195,5 +217,10 @@ def test_the_scope_says_how_long_the_state_stays(tmp_path: Path) -> None:
     (tmp_path / "test_marked.py").write_text(MARKED.partition("@pytest.fixture")[0])
     (tmp_path / "test_user.py").write_text(SCOPED)
     done = pytest_run(tmp_path, "--odradek-scope=class", "--odradek-in-process=true")
-    assert "3 passed" in done.stdout and "1 error" in done.stdout, done.stdout + done.stderr
-    assert "at a test has no effect with odradek_scope=class" in done.stdout
+    said = done.stdout
+    assert "1 failed, 6 passed" in said and "2 errors" in said, said + done.stderr
+    assert "at a test has no effect with odradek_scope=class" in said
+    assert "ERROR test_user.py::TestThree::test_leaves_it_unused" in said
+    assert "api='Fetch', topic='orders', close=True): no Fetch came" in said
+    requests = said[said.index("last requests") :]
+    assert "client_id=itself" in requests and "client_id=before" not in requests
