@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -58,6 +59,7 @@ _REQUESTS_BEFORE: pytest.StashKey[frozenset[tuple[int, int]]] = pytest.StashKey(
 _FACTORY: pytest.StashKey[pytest.TempPathFactory] = pytest.StashKey()
 _RESULTS: pytest.StashKey[list[bool]] = pytest.StashKey()
 """Whether each test has passed that ran with the broker of its node."""
+CLUSTER_SIZE = 3
 KEEPS = ("none", "failed")
 NAME_MAX = 60
 EXTERNAL_VARIABLE = "ODRADEK_BOOTSTRAP_SERVERS"
@@ -279,6 +281,15 @@ def odradek(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterat
     yield from _clean(request.node, _odradek_servers, wanted, topics)
 
 
+@pytest.fixture(scope=_scope)
+def odradek_cluster(request: pytest.FixtureRequest, _odradek_servers: Servers) -> Iterator[Broker]:
+    """Three brokers, or as many as are set if that is more than one; otherwise as `odradek`."""
+    wanted, topics = _marked(request.node, _odradek_servers.usual, ())
+    if wanted.brokers == 1:
+        wanted = wanted._replace(brokers=CLUSTER_SIZE)
+    yield from _clean(request.node, _odradek_servers, wanted, topics)
+
+
 def _clean(node: Any, servers: Servers, wanted: Wanted, topics: Topics) -> Iterator[Broker]:
     server = _server(servers, wanted)
     server.clean(topics)
@@ -286,6 +297,33 @@ def _clean(node: Any, servers: Servers, wanted: Wanted, topics: Topics) -> Itera
     _watch(node, broker)
     yield broker
     _fail_if_unused(node, server.end())
+
+
+@pytest.fixture
+def odradek_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
+    """Starts more brokers, with the arguments of `Broker`; they are closed after the test.
+
+    Settings of the session do not apply to them. Of rules that never acted the same is true as of
+    those of `odradek`.
+    """
+    from odradek.testing import Broker
+
+    made: list[Broker] = []
+    with ExitStack() as stack:
+
+        def start(**arguments: Any) -> Broker:
+            broker = stack.enter_context(Broker(**arguments))
+            made.append(broker)
+            _watch(request.node, broker)
+            return broker
+
+        yield start
+        unused = []
+        for broker in made:
+            if broker.running:
+                broker._wake()
+                unused += broker.faults.end()
+    _fail_if_unused(request.node, unused)
 
 
 def _watch(node: Any, broker: Broker) -> None:

@@ -83,7 +83,8 @@ def test_a_bad_setting_is_named(tmp_path: Path) -> None:
 
 def test_fixtures_are_listed(tmp_path: Path) -> None:
     listed = pytest_run(tmp_path, "--fixtures").stdout
-    for name in ("odradek_settings", "odradek_server", "odradek "):
+    names = ("odradek_settings", "odradek_server", "odradek ", "odradek_cluster", "odradek_factory")
+    for name in names:
         assert f"\n{name}" in listed
 
 
@@ -224,3 +225,57 @@ def test_the_scope_says_how_long_the_state_stays(tmp_path: Path) -> None:
     assert "api='Fetch', topic='orders', close=True): no Fetch came" in said
     requests = said[said.index("last requests") :]
     assert "client_id=itself" in requests and "client_id=before" not in requests
+
+
+MORE_BROKERS = """
+import pytest
+
+
+def test_a_cluster(odradek, odradek_cluster):
+    assert odradek.broker_ids == [0]
+    assert odradek_cluster.broker_ids == [0, 1, 2]
+    odradek_cluster.topics.create("t")
+
+
+def test_a_cluster_is_clean_again(odradek_cluster):
+    assert list(odradek_cluster.topics) == []
+
+
+@pytest.mark.odradek(brokers=2)
+def test_the_marker_says_how_many(odradek_cluster):
+    assert odradek_cluster.broker_ids == [0, 1]
+
+
+made = []
+
+
+def test_more(odradek_factory):
+    one, two = odradek_factory(in_process=True), odradek_factory(settings={"num.partitions": 3})
+    assert len(one.topics.create("t").partitions) == 1
+    assert len(two.topics.create("t").partitions) == 3
+    two.close()
+    made.extend([one, two])
+
+
+def test_they_are_closed():
+    assert len(made) == 2 and not any(broker.running for broker in made)
+
+
+def test_a_rule_there_never_acts(odradek_factory):
+    odradek_factory(in_process=True).faults.add(api="Fetch", close=True)
+
+
+def test_one_fails(odradek_factory):
+    odradek_factory(in_process=True).topics.create("mine")
+    assert False, "its own reason"
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_and_more_brokers(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(MORE_BROKERS)
+    done = pytest_run(tmp_path, "--odradek-in-process=true", "-W", "ignore")
+    said = done.stdout
+    assert "1 failed, 6 passed, 1 error" in said, said + done.stderr
+    assert "ERROR test_user.py::test_a_rule_there_never_acts" in said
+    assert "mine: 0 ends at 0" in said
