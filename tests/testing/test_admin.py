@@ -11,9 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.testing import Broker, BrokerFailed
-from odradek.testing.door import AdminClient, AdminError, InvalidField
-from odradek.testing.records import Record
+from odradek.testing import AdminError, Broker, BrokerFailed, Record
+from odradek.testing.door import AdminClient, InvalidField
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from odradek.testing import Broker
-from odradek.testing.door import AdminError
+from odradek.testing import AdminError, Broker
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
