@@ -189,6 +189,12 @@ def test_users_may_do_what_acls_allow(many: dict[str, Any]) -> None:
         admin = AdminClient(broker.client_config("confluent"))
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
         until(lambda: all(knows(broker, number, "orders") for number in broker.broker_ids))
+        hers = broker.faults.add(
+            api="Produce", principal="User:alice", times=1, error="MESSAGE_TOO_LARGE"
+        )
+        assert delivered(broker, "alice") == KafkaErrors.MSG_SIZE_TOO_LARGE
+        assert hers.hits == 1
+        assert {each.principal for each in broker.journal.requests(api="Produce")} == {"User:alice"}
         assert delivered(broker, "alice") is None
         assert delivered(broker, "bob") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
         assert delivered(broker, "mallory") == KafkaErrors.TOPIC_AUTHORIZATION_FAILED
