@@ -122,7 +122,7 @@ class Client:
 
 
 def test_a_storm(server: ZooKeeper) -> None:
-    asyncio.run(asyncio.wait_for(_storm(server), 100))
+    asyncio.run(asyncio.wait_for(_storm(server), 200))
 
 
 async def _storm(server: ZooKeeper) -> None:

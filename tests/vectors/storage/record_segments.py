@@ -16,12 +16,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka.apache import apache_kafka
+from tests.support.waiting import until
 
 SEGMENT_BYTES = "16384"
 SETTINGS = {
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.retention.check.interval.ms": "1000",
+    "log.retention.ms": "-1",  # the records are of 2023
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
@@ -97,9 +99,7 @@ def main() -> None:
         home = Path(folder)
         with apache_kafka("3.9.2", directory=home / "kafka", settings=SETTINGS) as kafka:
             produce(kafka.bootstrap_servers)
-            deadline = time.monotonic() + 60
-            while not compacted(kafka.data_dir) and time.monotonic() < deadline:
-                time.sleep(0.5)
+            until(lambda: compacted(kafka.data_dir))
             time.sleep(2)  # the cleaner's checkpoint, and the deletion of what it replaced
             kafka.stop()
             shutil.copytree(kafka.data_dir, home / "segments")
