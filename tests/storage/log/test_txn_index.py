@@ -19,7 +19,16 @@ from odradek.storage.log.txn_index import (
     encode_aborted,
 )
 
-from ..support import SMALL, WALL_MS, UnsyncedFileSystem, append, files_of, new_log, reload
+from ..support import (
+    SMALL,
+    WALL_MS,
+    UnsyncedFileSystem,
+    append,
+    batch_of,
+    files_of,
+    new_log,
+    reload,
+)
 
 ABORT, COMMIT = MarkerType.ABORT, MarkerType.COMMIT
 
@@ -88,6 +97,20 @@ def test_a_reader_is_told_what_was_aborted(tmp_path: Path) -> None:
 
 
 def test_the_last_stable_offset_is_not_above_the_high_watermark(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for value in (b"a", b"b", b"c"):
+        append(log, batch_of([value]))
+    for high_watermark in range(4):
+        log.high_watermark = high_watermark
+        assert log.last_stable_offset == high_watermark, "there is no transaction"
+    append(log, batch_of([b"d"]))
+    Producers(log).write(1, b"e")
+    assert log.last_stable_offset == 3, "the transaction begins above it"
+    log.high_watermark = 5
+    assert log.last_stable_offset == 4
+
+
+def test_the_last_stable_offset_is_where_the_first_unstable_one_begins(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     producers = Producers(log)
     producers.write(1, b"a")
