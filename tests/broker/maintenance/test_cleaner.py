@@ -189,7 +189,7 @@ async def test_settings_decide_at_each_round(broker: RunningBroker) -> None:
     assert log.cleaner_offset is None
 
 
-@pytest.mark.wire  # for its time
+@pytest.mark.slow
 @pytest.mark.parametrize(("threads", "at_once"), [("1", 1), ("2", 2), ("5", 3)])
 def test_so_many_at_once_and_never_two_of_one_log(
     tmp_path: Path, threads: str, at_once: int
@@ -397,7 +397,7 @@ async def test_the_threads_share_what_there_is(broker: RunningBroker) -> None:
     ]
 
 
-@pytest.mark.wire  # for its time
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".log", ".index"])
 def test_a_disk_that_is_full_at_a_rename(tmp_path: Path, suffix: str) -> None:
     """The first rename of each kind fails once."""

@@ -219,7 +219,7 @@ def is_named(operation: object) -> bool:
     return isinstance(operation, Link) and operation.name == "t-0"
 
 
-@pytest.mark.wire  # slow
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", FATES)
 def test_one_whole_replica_is_found(
     tmp_path: Path, fate: str, monkeypatch: pytest.MonkeyPatch

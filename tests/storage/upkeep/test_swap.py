@@ -282,7 +282,7 @@ def test_a_crash_leaves_the_old_or_the_new(tmp_path: Path, fate: Fate) -> None:
     crash_at(files, counts, fate, (contents[0], contents[1]), tmp_path / "left")
 
 
-@pytest.mark.wire  # for its time: some 15 s
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize("fate", [kept, lost, mangled, mangled])
 def test_a_crash_at_any_call(tmp_path: Path, fate: Fate, seed: int) -> None:
