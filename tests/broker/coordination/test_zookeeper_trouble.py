@@ -55,13 +55,13 @@ class Scene:
     ends: list[CoordinationError]
 
     async def lose_answer(
-        self, operation: Awaitable[object], until: Callable[[], Awaitable[bool]]
+        self, operation: Awaitable[object], has_effect: Callable[[], Awaitable[bool]]
     ) -> object:
         """Run an operation whose effect is seen by the other, and whose answer is lost."""
         self.proxy.answers.clear()
         running = asyncio.ensure_future(operation)
-        while not await until():
-            assert not running.done()
+        await until(has_effect)
+        assert not running.done()
         self.proxy.cut()
         self.proxy.answers.set()
         return await running
@@ -263,8 +263,7 @@ async def test_what_was_cut_off_keeps_its_order(server: ZooKeeper) -> None:
                 heard.append(name)
 
         running = [asyncio.create_task(run(name, call)) for name, call in calls]
-        while await at.other.exists("/b") is None:
-            pass
+        await until(lambda: at.other.exists("/b"))
         at.proxy.cut()
         at.proxy.answers.set()
         results = await asyncio.gather(*running, return_exceptions=True)
