@@ -90,7 +90,7 @@ SOAK_sim     := tests/sim/cluster tests/sim/brokers tests/sim/transactions
 SOAK_steady  := tests/lab/test_steady.py
 SOAK_archive := tests/pipeline tests/spark tests/docs
 SOAK_tools   := tests/wire/test_java_tools.py tests/wire/test_configs.py tests/wire/test_groups_java.py \
-	tests/wire/test_sasl.py
+	tests/wire/test_acls.py tests/wire/test_sasl.py tests/wire/test_secure_clients.py
 SOAK_mutants := tests/mutants
 SOAK_examples := tests/test_examples.py
 SOAK_transcript := tests/cli/transcript tests/cli/test_signals_at_start.py
@@ -104,11 +104,8 @@ SOAK_transactions := tests/cluster/test_transaction_kills.py $(addprefix tests/w
 	transactions.py transactions_kill.py transactions_version_2.py late_transactions.py streams.py)
 SOAK_hostile := tests/fuzz
 SOAK_image   := tests/docker
-SOAK_recorded := tests/wire/test_against_kafka.py tests/wire/test_groups_against_kafka.py \
-	tests/wire/test_transactions_against_kafka.py \
-	tests/wire/test_transactions_version_2_against_kafka.py tests/wire/test_compaction_against_kafka.py \
-	tests/wire/test_control_fences.py tests/wire/test_cluster_actions.py \
-	tests/wire/test_sasl_against_kafka.py
+SOAK_recorded := $(sort $(wildcard tests/wire/test_*against_kafka.py)) tests/wire/test_control_fences.py \
+	tests/wire/test_cluster_actions.py
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 $(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
 soak: TOOLS += $(if $(filter 0,$(shell id -u)),buildah debootstrap)
@@ -174,6 +171,8 @@ needs: ## say what `make test` needs, and what of it is not here yet
 	@echo "make test needs:"
 	@.ci/packages --list venv $(TOOLS)
 	@$(PYTHON) -m tests.needs
+	@echo "a few tests of other languages are skipped without:"
+	@.ci/packages --list curl node npm go
 
 tools: ## Java, Maven, kcat, ip, nft, Chromium and a C compiler, from the distribution if missing
 	.ci/packages $(TOOLS)
