@@ -14,6 +14,7 @@ from tests.support.tokens import jwk, jwks
 from tests.wire.sasl_talk import SaslTalk
 from tests.wire.servers import Server, make_server
 
+MINUTE_MS: Final = 60_000
 NAME: Final = "OAUTHBEARER"
 LISTENERS: Final = ("LOGIN", "SCOPED", "SIGNED", "AGAIN")
 """For unsecured tokens, for those with scopes, for signed ones; and for logins again and again."""
@@ -84,5 +85,5 @@ class OAuthBearerTalk(SaslTalk):
         if ", lasts " in said:
             said, _, lasts = said.partition(", lasts ")
             # A session is as long as its token, less what has passed since it was made.
-            said += f", lasts {round(int(lasts.split()[0]), -4)} ms"
+            said += f", lasts {round(int(lasts.split()[0]) / MINUTE_MS) * MINUTE_MS} ms"
         return f"{said} {data.decode()}" if data else said
