@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import ExitStack
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
     from pyspark.sql import SparkSession
 
@@ -98,9 +102,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+class OdradekFinder:
+    """Finds the broker's modules before pytest's own finder is asked.
+
+    pytest rewrites the asserts of all modules of a distribution with a plugin, and compiles them
+    for that, which takes a second, in each run if no bytecode is written.  And it compares the name
+    of each module with patterns, which takes a tenth of the time of the imports.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the package and what is in it, as Python itself does."""
+        if name.partition(".")[0] != "odradek":
+            return None
+        return PathFinder.find_spec(name, path, target)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker."""
-    _leave_asserts_alone(config)
+    sys.meta_path.insert(0, OdradekFinder)
+    config.add_cleanup(lambda: sys.meta_path.remove(OdradekFinder))
     if _given(config, "keep") not in KEEPS:
         raise pytest.UsageError(f"odradek_keep: {_given(config, 'keep')!r} is none of none, failed")
     config.addinivalue_line("markers", MARKER)
@@ -113,19 +136,6 @@ def pytest_configure(config: pytest.Config) -> None:
                 "odradek_prefix is for brokers with other users: give odradek_external or "
                 "odradek_share, too"
             )
-
-
-def _leave_asserts_alone(config: pytest.Config) -> None:
-    """Import the broker as it is.
-
-    pytest rewrites the asserts of all modules of a distribution with a plugin, and compiles them
-    for that, which takes a second, in each run if no bytecode is written.  There is no public way
-    to say no; if this one ends, only that second is lost.
-    """
-    hook = getattr(config.pluginmanager, "rewrite_hook", None)
-    marked = getattr(hook, "_must_rewrite", None)
-    if isinstance(marked, set):
-        marked.discard("odradek")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

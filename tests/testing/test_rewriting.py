@@ -1,22 +1,21 @@
 """pytest rewrites the asserts of modules that come with a plugin, but not those of the broker."""
 
-from types import SimpleNamespace
-from typing import Any
+import sys
+from importlib.machinery import SourceFileLoader
 
 import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
-import _odradek_pytest
 from odradek import testing
 
 NAME = "odradek.testing.records"
 
 
-def test_the_broker_is_imported_as_it_is(pytestconfig: pytest.Config) -> None:
-    hook = AssertionRewritingHook(pytestconfig)
-    hook._must_rewrite.add("odradek")  # as for an installed wheel
+def test_the_broker_is_imported_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    [hook] = [each for each in sys.meta_path if isinstance(each, AssertionRewritingHook)]
+    monkeypatch.setattr(hook, "_must_rewrite", {"odradek"})  # as for an installed wheel
+    monkeypatch.setattr(hook, "_marked_for_rewrite_cache", {})
     assert hook.find_spec(NAME, testing.__path__) is not None
-    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(rewrite_hook=hook))
-    _odradek_pytest._leave_asserts_alone(config)
-    hook._marked_for_rewrite_cache.clear()
-    assert hook.find_spec(NAME, testing.__path__) is None
+    found = [each.find_spec(NAME, testing.__path__) for each in sys.meta_path]
+    first = next(spec for spec in found if spec is not None)
+    assert type(first.loader) is SourceFileLoader
