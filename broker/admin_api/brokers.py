@@ -26,6 +26,7 @@ BROKER = members(
 )
 BROKERS = members(brokers=array(BROKER))
 EXPIRE = Field("expire", BOOLEAN, "End the session at once, not at its timeout.", False)
+KILL = (EXPIRE,)
 
 
 def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 
 CLOCK = schemas.members(frozen=schemas.BOOLEAN, ahead_ms=schemas.INTEGER, wall_ms=schemas.INTEGER)
 BY = Field("by", DURATION, "How far, as a duration.")
+ADVANCE = (BY,)
 
 
 def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

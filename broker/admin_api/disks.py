@@ -10,12 +10,14 @@ from odradek.storage.errors import LogDirFailed
 from ..faults.disks import DiskState
 from ..local_cluster import LocalCluster
 from ..server import Broker
-from .brokers import broker_id_in, state_of
+from .brokers import EXPIRE, broker_id_in, state_of
 from .controls import Controls
 from .fields import TEXT, Field, Json, nullable
 from .problems import Problem
 
 LOG_DIR = Field("log_dir", nullable(TEXT), "One of the broker's log.dirs; all by default.", None)
+OF_BROKER = (LOG_DIR,)
+FAIL = (LOG_DIR, EXPIRE)
 
 
 async def fill(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

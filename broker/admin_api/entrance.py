@@ -17,6 +17,7 @@ ENTRANCE = members(ports=mapping(INTEGER))
 PORTS = Field(
     "ports", map_of(whole(1, PORT_MAX), at_most=BROKERS_MAX), "A free port for each running broker."
 )
+OPEN = (PORTS,)
 
 
 async def open_another(

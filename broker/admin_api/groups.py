@@ -48,6 +48,7 @@ GROUP: Final = schemas.members(
 )
 COORDINATOR: Final = schemas.members(coordinator=schemas.INTEGER)
 OF: Final = Field("of", one_of("group", "transaction"), "What the id in the path is.", "group")
+SHOW_COORDINATOR: Final = (OF,)
 
 
 async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

@@ -1,17 +1,17 @@
 """The OpenAPI document of the admin API, made from the table of its routes."""
 
 import inspect
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from odradek import __version__
 
-from .fields import Field, object_schema
-from .schemas import ERROR
+from .controls import Controls
+from .fields import Field, Json, object_schema
+from .routes import PREFIX, Route, all_routes
+from .schemas import ERROR, Schema
 
-if TYPE_CHECKING:
-    from .routes import Route
-
+DOCUMENT: Final[Schema] = {"type": "object"}
 VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _ERROR: Final = {"$ref": "#/components/responses/Error"}
@@ -21,7 +21,12 @@ _DESCRIPTION: Final = (
 )
 
 
-def document(routes: Iterable["Route"], prefix: str) -> dict[str, Any]:
+def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
+    """Describe this API in OpenAPI."""
+    return document(all_routes(), PREFIX)
+
+
+def document(routes: Iterable[Route], prefix: str) -> dict[str, Any]:
     """Describe these routes."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -44,7 +49,7 @@ def document(routes: Iterable["Route"], prefix: str) -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route") -> dict[str, Any]:
+def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": (inspect.getdoc(route.resource) or "").partition("\n")[0],
         "responses": {

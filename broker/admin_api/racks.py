@@ -15,6 +15,7 @@ from .problems import Problem
 
 RACK_CHARACTERS_MAX: Final = 1000
 RACK: Final = Field("rack", nullable(TEXT), "Its rack; null: none.")
+SET_RACK: Final = (RACK,)
 
 
 async def set_rack(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:

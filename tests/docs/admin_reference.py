@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.broker.admin_api.fields import Field
 from odradek.broker.admin_api.openapi import document
-from odradek.broker.admin_api.routes import PREFIX, ROUTES, Route
+from odradek.broker.admin_api.routes import PREFIX, Route, all_routes
 
 INTRODUCTION: Final = """\
 # Routes of the admin API
@@ -22,13 +22,13 @@ in the query.
 
 def admin_json() -> str:
     """The OpenAPI document."""
-    return json.dumps(document(ROUTES, PREFIX), indent=1) + "\n"
+    return json.dumps(document(all_routes(), PREFIX), indent=1) + "\n"
 
 
 def admin_markdown(made: str) -> str:
     """Every route with its fields."""
     parts = [INTRODUCTION.format(made=made, prefix=PREFIX)]
-    for route in ROUTES:
+    for route in all_routes():
         summary = (inspect.getdoc(route.resource) or "").partition("\n\n")[0]
         parts += [f"## {_title(route)}\n", " ".join(summary.split()).replace("*", "\\*") + "\n"]
         parts += [_field(field) for field in route.fields]

@@ -10,13 +10,13 @@ import jsonschema
 
 from odradek.broker.admin_api.controls import Controls
 from odradek.broker.admin_api.openapi import document
-from odradek.broker.admin_api.routes import PREFIX, ROUTES, find
+from odradek.broker.admin_api.routes import PREFIX, all_routes, find
 from odradek.broker.admin_api.schemas import ERROR
 from odradek.broker.admin_api.server import AdminServer
 from odradek.broker.settings.admin import AdminAddress
 
 HOST = "127.0.0.1"
-DOCUMENT = document(ROUTES, PREFIX)
+DOCUMENT = document(all_routes(), PREFIX)
 
 
 class Reply(NamedTuple):
