@@ -1,12 +1,10 @@
 """Faults: rules by which requests fail, wait, or lose their answer."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 
-from ..faults.matching import Fault
-from ..faults.rule import BadRule, make_rule
 from .controls import Controls
 from .fields import (
     BOOLEAN,
@@ -23,6 +21,9 @@ from .fields import (
 from .problems import Problem, not_found
 from .schemas import ANYTHING, INTEGER, NULL, STRING, array, mapping, members
 from .schemas import either as any_of
+
+if TYPE_CHECKING:
+    from ..faults.matching import Fault
 
 THROTTLE_MS_MAX: Final = 3_600_000
 FIELDS_MAX: Final = 50
@@ -91,6 +92,8 @@ def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, A
 
 def add(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Put a rule in force: which requests it is about, and what happens to them."""
+    from ..faults.rule import BadRule, make_rule  # as `Faults` says
+
     given = dict(fields)
     broker = given["broker"]
     if broker is not None and broker not in controls.broker_ids:
@@ -133,7 +136,7 @@ def _absent(fault_id: str) -> Problem:
     return not_found(f"rule {fault_id[:20]!a}")
 
 
-def _shown(fault: Fault) -> Json:
+def _shown(fault: "Fault") -> Json:
     return {
         "id": fault.id,
         "hits": fault.hits,

@@ -1,10 +1,17 @@
-"""The rules in force, for all brokers of a process."""
+"""The rules in force, for all brokers of a process.
+
+The code of rules (`rule.py`, `matching.py`, `carrying.py` and what they import) is imported with
+the first one: most tests have none.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .matching import Fault, Plan, Seen, plan_for
-from .rule import BadRule, Rule
+from .seen import Seen
+
+if TYPE_CHECKING:
+    from .matching import Fault, Plan
+    from .rule import Rule
 
 FAULTS_MAX: Final = 1000
 SEED_BITS: Final = 31
@@ -22,8 +29,11 @@ class Faults:
     def __len__(self) -> int:
         return len(self._faults)
 
-    def add(self, rule: Rule) -> Fault:
+    def add(self, rule: "Rule") -> "Fault":
         """Put a rule in force, after all others.  Raises: BadRule."""
+        from .matching import Fault
+        from .rule import BadRule
+
         if len(self._faults) >= FAULTS_MAX:
             raise BadRule(f"there are {FAULTS_MAX} rules already: remove some")
         self._count += 1
@@ -31,15 +41,15 @@ class Faults:
         self._faults[fault.id] = fault
         return fault
 
-    def get(self, fault_id: str) -> Fault | None:
+    def get(self, fault_id: str) -> "Fault | None":
         """The rule with this id, if it is in force."""
         return self._faults.get(fault_id)
 
-    def all(self) -> Iterable[Fault]:
+    def all(self) -> Iterable["Fault"]:
         """All rules, in order."""
         return list(self._faults.values())
 
-    def remove(self, fault_id: str) -> Fault | None:
+    def remove(self, fault_id: str) -> "Fault | None":
         """End a rule; None if there is none with this id."""
         return self._faults.pop(fault_id, None)
 
@@ -47,6 +57,10 @@ class Faults:
         """End all rules."""
         self._faults.clear()
 
-    def plan(self, seen: Seen) -> Plan | None:
+    def plan(self, seen: Seen) -> "Plan | None":
         """What the rules do to a request; None: nothing."""
-        return plan_for(self._faults.values(), seen) if self._faults else None
+        if not self._faults:
+            return None
+        from .matching import plan_for
+
+        return plan_for(self._faults.values(), seen)

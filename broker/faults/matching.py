@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from odradek.protocol.errors import ErrorCode
 from odradek.spelling import nearest
 
-from ..handlers import Api
 from ..runtime import seeded
 from .places import WHOLE, Place, place_of
 from .rule import Rule, fits
+from .seen import Seen
 from .targets import Target
 
 MISSES_SHOWN_MAX: Final = 5
@@ -24,19 +24,6 @@ COMPARED_MAX: Final = 100
 COMPARED_SIGNS_MAX: Final = 255
 """Of what a request names, so much is compared with what a rule wants: it may be very much."""
 FARTHEST: Final = 1000
-
-
-class Seen(NamedTuple):
-    """A request, as rules see it."""
-
-    api: Api
-    version: int
-    client_id: str | None
-    principal: str
-    broker_id: int
-    is_inter_broker: bool
-    targets: Sequence[Target]
-    """Never empty."""
 
 
 class Refusal(NamedTuple):

@@ -12,11 +12,12 @@ from odradek.protocol.schema import ArrayOf, FieldType, Message, Struct
 from ..handlers import Answer
 from ..journal.journal import TEXT_SIGNS_MAX, TOPICS_MAX, UNANSWERED, Entry, Journal
 from ..journal.recording import Recording, given_by
-from .matching import Plan, Seen
+from .seen import Seen
 from .targets import CODES
 
 if TYPE_CHECKING:
     from ..node import Node
+    from .matching import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Notes:
         self.journal = journal
 
     def begin(
-        self, seen: Seen, plan: Plan | None, frame: memoryview, node: "Node"
+        self, seen: Seen, plan: "Plan | None", frame: memoryview, node: "Node"
     ) -> "Noted | None":
         """Note a request; None: it does not belong in the journal."""
         if seen.is_inter_broker:
@@ -61,7 +62,7 @@ class Notes:
         if noted is not None:
             noted.close()
 
-    def _entry(self, seen: Seen, plan: Plan | None, size_bytes: int, at_ms: int) -> Entry:
+    def _entry(self, seen: Seen, plan: "Plan | None", size_bytes: int, at_ms: int) -> Entry:
         first = seen.targets[0]
         topics = dict.fromkeys(target.topic for target in seen.targets if target.topic is not None)
         return Entry(

@@ -14,9 +14,9 @@ from odradek.protocol.schema import Struct
 
 from ..handlers import Api
 from .rule import Rule
+from .seen import FETCH_KEY
 from .targets import Kind, path_of
 
-FETCH_KEY: Final = 1
 OF_FETCH_SESSIONS: Final = frozenset(
     {
         E.FETCH_SESSION_ID_NOT_FOUND,

@@ -1,14 +1,13 @@
 """What rules and the journal get to know of a request."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.schema import Message
 
 from ..handlers import Api, Need
 from ..net.call import Call
 from ..net.endpoints import PRIVATE
-from .matching import Seen
-from .places import FETCH_KEY
 from .targets import Target, TopicName, targets_of
 
 if TYPE_CHECKING:
@@ -16,9 +15,23 @@ if TYPE_CHECKING:
 
 FIXTURE_CLIENT_ID: Final = "odradek.testing"
 """The fixture's own requests: no rule and no journal ever sees them."""
+FETCH_KEY: Final = 1
 BY_ID_VERSION_FIRST: Final = 13
 BATCHED_VERSION_FIRST: Final = 4
 WRITE_TXN_MARKERS_KEY: Final = 27
+
+
+class Seen(NamedTuple):
+    """A request, as rules see it."""
+
+    api: Api
+    version: int
+    client_id: str | None
+    principal: str
+    broker_id: int
+    is_inter_broker: bool
+    targets: Sequence[Target]
+    """Never empty."""
 
 
 def see(api: Api, request: Message, call: Call, node: "Node") -> Seen:

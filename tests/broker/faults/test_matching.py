@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.faults.faults import FAULTS_MAX, Faults
-from odradek.broker.faults.matching import Plan, Seen
+from odradek.broker.faults.matching import Plan
 from odradek.broker.faults.places import WHOLE
 from odradek.broker.faults.rule import BadRule, make_rule
+from odradek.broker.faults.seen import Seen
 from odradek.broker.faults.targets import Target
 from odradek.broker.handlers import APIS
 
