@@ -1,4 +1,7 @@
-"""`Broker`: an Odradek broker, or a cluster of them, for a test."""
+"""`Broker`: an Odradek broker, or a cluster of them, for a test.
+
+What few tests use is imported by the methods that need it, so that the first test waits less.
+"""
 
 import shutil
 from functools import cached_property
@@ -13,13 +16,9 @@ from odradek.client_configs import (
     SparkConfig,
 )
 
-from . import isr
-from .admin import delete_all_topics
-from .clock import Clock
 from .disks import Disks
 from .errors import hides
 from .faults import Faults
-from .groups import Groups
 from .journal import Journal
 from .lifecycle import Lifecycle
 from .network import Network
@@ -32,6 +31,8 @@ from .waits import Waiting
 
 if TYPE_CHECKING:
     from .aio import AsyncBroker
+    from .clock import Clock
+    from .groups import Groups
 
 __tracebackhide__ = hides
 RESET_TIMEOUT_S: Final = 10.0
@@ -59,6 +60,8 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
 
         Raises: BrokerFailed.
         """
+        from .admin import delete_all_topics
+
         self._resume_paused()
         self._network.heal()
         self._heal_disks()
@@ -176,6 +179,8 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
 
         A partition that was made a moment ago is waited for, shortly.  Raises: BrokerFailed.
         """
+        from . import isr
+
         return isr.leader(self._live_addresses(), self._access, topic, partition)
 
     @property
@@ -184,13 +189,17 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
         return Topics(lambda: self._admins.first)
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> "Groups":
         """Its groups."""
+        from .groups import Groups
+
         return Groups(self._admins)
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> "Clock":
         """Its clock, which tests can move."""
+        from .clock import Clock
+
         return Clock(self._admins)
 
     @property

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from . import isr
 from .access import ClientAccess
 from .beside import beside_the_loop
 from .broker_settings import settings_of
@@ -366,6 +365,8 @@ class Lifecycle:
             self._wait_until_in_sync(broker_id)
 
     def _wait_until_in_sync(self, broker_id: int) -> None:
+        from . import isr
+
         addresses = self._live_addresses()
         isr.wait_until_in_sync(addresses, self._access, broker_id, timeout_s=ISR_TIMEOUT_S)
 
@@ -399,6 +400,8 @@ class Lifecycle:
         self._network.forget()
         self._open_entrance()
         if self._security.has_grants_to_make:
+            from . import isr
+
             controller = isr.controller(
                 self._told.addresses, self._access, timeout_s=GRANTS_TIMEOUT_S
             )

@@ -8,6 +8,19 @@ import pytest
 
 IMPORT_US_MAX = 5000
 TRIES = 20
+MODULES_MAX = 390
+"""Of Odradek before the first test: four of them take a millisecond."""
+FEW_NEED = {
+    "odradek.broker.admin_api.faults",
+    "odradek.broker.admin_api.openapi",
+    "odradek.broker.admin_api.waits",
+    "odradek.broker.faults.carrying",
+    "odradek.broker.faults.rule",
+    "odradek.broker.local_cluster",
+    "odradek.testing.clock",
+    "odradek.testing.groups",
+    "odradek.testing.isr",
+}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,3 +57,17 @@ def test_the_package_imports_nothing_either() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     assert python("-c", code).stdout.split() == ["odradek"]
+
+
+@pytest.mark.slow
+def test_a_broker_in_process_starts_without_what_few_tests_need() -> None:
+    """Start, snapshot and restore are what comes before the first test."""
+    code = (
+        "import sys\nfrom odradek.testing import Broker\n"
+        "with Broker(in_process=True) as broker:\n"
+        "    broker.restore(broker.snapshot())\n"
+        "    print(*sys.modules)"
+    )
+    loaded = {name for name in python("-c", code).stdout.split() if name.startswith("odradek.")}
+    assert not loaded & FEW_NEED
+    assert len(loaded) <= MODULES_MAX
