@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from .built import BUILT
 from .declaration import ConfigError
-from .properties import parse_properties
 
 _ENVIRONMENT_PREFIX: Final = "ODRADEK_"
 _NOT_SETTINGS: Final = frozenset(  # variables of Odradek that are not settings of the broker
@@ -48,6 +47,8 @@ def given_settings(
     """
     given: dict[str, Given] = {}
     if file is not None:
+        from .properties import parse_properties  # brokers of tests have no file
+
         for name, text in parse_properties(_read(file)).items():
             given[name] = Given(text, f"in {file}")
     for variable, text in (environ or {}).items():

@@ -9,7 +9,6 @@ from typing import Final, Self
 from .access import ClientAccess
 from .beside import beside_the_loop
 from .broker_settings import settings_of
-from .child import ChildBroker
 from .door import AdminClient, AdminClients
 from .entrance import Entrance
 from .errors import BrokerFailed, hides
@@ -339,6 +338,10 @@ class Lifecycle:
 
     def _wake(self) -> None:
         """Let a process go on that a test has stopped by its `pid`, before it is asked anything."""
+        if self._in_process:
+            return
+        from .child import ChildBroker
+
         if isinstance(self._runner, ChildBroker):
             self._runner.wake()
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from .child import ChildBroker
-from .child_cluster import ChildCluster
-
 if TYPE_CHECKING:
+    from .child import ChildBroker
+    from .child_cluster import ChildCluster
     from .in_process import InProcessBroker
     from .processes import ProcessCluster
 
@@ -43,5 +42,9 @@ def new_runner(
 
         return InProcessBroker(start_timeout_s=start_timeout_s, brokers=brokers)
     if brokers > 1:
+        from .child_cluster import ChildCluster
+
         return ChildCluster(log_path, brokers=brokers, start_timeout_s=start_timeout_s)
+    from .child import ChildBroker
+
     return ChildBroker(log_path, start_timeout_s=start_timeout_s)
