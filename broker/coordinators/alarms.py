@@ -12,6 +12,10 @@ TURN_KEYS_MAX: Final = 10
 """The keys that ring before other tasks get their turn."""
 
 
+def _ring_nobody(key: object) -> None:
+    pass
+
+
 class Alarms(Generic[K]):
     """Calls `ring(key)` once the time set for a key is reached."""
 
@@ -34,11 +38,12 @@ class Alarms(Generic[K]):
         if self._heap[0][1] == self._number:
             self._start_timer()
 
-    def clear(self) -> None:
-        """Clear all alarms."""
+    def close(self) -> None:
+        """Clear all alarms, and let go of whom they ring: the two would keep each other."""
         self._set_ms.clear()
         self._heap.clear()
         self._start_timer()
+        self._ring = _ring_nobody
 
     def _start_timer(self) -> None:
         if self._timer is not None:

@@ -74,11 +74,11 @@ class LedPartition(Generic[MachineT, RecordT]):
         its_log: CoordinatorLog[RecordT],
         clock: Clock,
         *,
-        perform: Callable[[Any], None] | None = None,
+        perform: "Callable[[LedPartition[MachineT, RecordT], Any], None] | None" = None,
         transactions: Transactions | None = None,
         changes: Waiters | None = None,
     ) -> None:
-        """`perform` carries out the effects that only the machine's coordinator knows.
+        """`perform` carries out the partition's effects that only the machine's coordinator knows.
 
         `transactions` takes records of transactions from the log, if it may have any. `changes` are
         told whenever the machine may have changed.
@@ -123,7 +123,7 @@ class LedPartition(Generic[MachineT, RecordT]):
             else:
                 assert isinstance(effect, OwnEffect)
                 assert self._perform is not None
-                self._perform(effect)
+                self._perform(self, effect)
         if key is not None:
             self.machine.settled(key)
             self._set_alarm(key)
@@ -192,4 +192,4 @@ class LedPartition(Generic[MachineT, RecordT]):
         """Stop the alarms, any loading, and what waits for an append: nothing is appended later."""
         self._is_over = True
         self._log.abandon()
-        self._alarms.clear()
+        self._alarms.close()

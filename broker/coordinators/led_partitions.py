@@ -127,12 +127,12 @@ class LedPartitions(Generic[MachineT, RecordT]):
             commit_timeout_ms=settings.commit_timeout_ms,
             note_failure=local.replicas.note_failure,
         )
-        machine, perform = self._make(number), self._perform
+        machine = self._make(number)
         led = self._led[number] = LedPartition(
             machine,
             its_log,
             local.clock,
-            perform=None if perform is None else lambda effect: perform(led, effect),
+            perform=self._perform,
             transactions=None if self._transactions is None else self._transactions(machine),
             changes=self._changes,
         )

@@ -53,13 +53,15 @@ def test_only_an_earlier_time_counts() -> None:
     asyncio.run(main())
 
 
-def test_cleared_alarms_do_not_ring() -> None:
+def test_closed_alarms_ring_nobody() -> None:
     async def main() -> None:
-        bell = Bell()
-        bell.set("never", 1)
-        bell.alarms.clear()
-        bell.set("still", 5)
-        await until(lambda: bell.rang == ["still"])
+        closed, other = Bell(), Bell()
+        closed.set("before", 1)
+        closed.alarms.close()
+        closed.set("after", 2)
+        other.set("last", 5)
+        await until(lambda: other.rang == ["last"])
+        assert not closed.rang
 
     asyncio.run(main())
 

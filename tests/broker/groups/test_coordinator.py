@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.coordinators.led_partition import LedPartition
 from odradek.broker.coordinators.loading import CoordinatorLoader
+from odradek.broker.core.groups.classic import ClassicGroup
+from odradek.broker.core.groups.consumer import ConsumerGroup
+from odradek.broker.core.groups.shard import Shard
 from odradek.broker.core.partition import Partition
 from odradek.broker.runtime import Offload
 from odradek.protocol.errors import ErrorCode
@@ -17,11 +21,13 @@ from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorReques
 from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
+from odradek.storage.log.log import Log
 from tests.broker.group_requests import commit, consumer_heartbeat, fetch_offsets, join, sync
 from tests.broker.requests import alter_log_dirs, delete_topics
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 
 DAY_MS = 86_400_000
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
@@ -102,6 +108,23 @@ async def test_who_waits_hears_that_the_groups_are_gone(broker: RunningBroker) -
     assert (await client.ask(heartbeat, 3)).error_code == ErrorCode.NOT_COORDINATOR
     await client.ask(FindCoordinatorRequest(key="g"), 3)
     assert (await client.ask(heartbeat, 3)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@on_broker(AT_ONCE, both=False)
+async def test_nothing_of_a_deleted_partition_is_left_to_the_collector(
+    broker: RunningBroker,
+) -> None:
+    kinds = (Partition, Log, LedPartition, Shard, ClassicGroup, ConsumerGroup)
+    client = await broker.client()
+    await client.create_topic("orders", 2)
+    with nothing_collected():
+        before = count_alive(*kinds)
+        await client.ask(FindCoordinatorRequest(key="g"), 3)
+        await joined(client)
+        joining = consumer_heartbeat("new", "m")
+        assert (await client.ask(joining, 1)).error_code == 0
+        await client.ask(delete_topics(6, "__consumer_offsets"), 6)
+        await until(lambda: count_alive(*kinds) == before)
 
 
 @on_broker(LATER, both=False)

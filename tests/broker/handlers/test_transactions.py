@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.coordinators.led_partition import LedPartition
+from odradek.broker.core.transactions.shard import TransactionShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.k65_describe_transactions import DescribeTransactionsRequest
@@ -21,6 +23,7 @@ from tests.broker.transaction_requests import (
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 
 from .transacting import (
     ID,
@@ -252,6 +255,18 @@ async def test_who_waits_hears_that_another_coordinates(broker: RunningBroker) -
     assert await waiting == ErrorCode.NOT_COORDINATOR
     assert await producer.end() == ErrorCode.NOT_COORDINATOR
     assert (await described(producer.client)).error_code == ErrorCode.NOT_COORDINATOR
+
+
+@on_broker(SETTINGS, both=False)
+async def test_nothing_of_a_partition_that_another_coordinates_is_left_to_the_collector(
+    broker: RunningBroker,
+) -> None:
+    producer = await producer_of(broker)
+    await producer.begin(0)
+    with nothing_collected():
+        assert count_alive(LedPartition, TransactionShard) == 2
+        broker.node.transactions.resign_partitions([0])
+        assert count_alive(LedPartition, TransactionShard) == 0
 
 
 @on_broker(SETTINGS, both=False)
