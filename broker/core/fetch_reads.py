@@ -39,6 +39,7 @@ class Read(NamedTuple):
     diverging_epoch: tuple[int, int] | None = None
     """The last epoch (and its end) that both logs may share, if the fetcher's log diverges."""
     failure: StorageError | None = None
+    """Without its traceback: that has frames which hold this, and so would never be freed."""
     preferred: int | None = None
     """The replica from which the consumer is to read instead."""
 
@@ -132,7 +133,7 @@ def read_one(
     except Refused as refused:
         return Read(fetch, partition, refused.code)
     except StorageError as error:
-        return Read(fetch, partition, code_of(error), failure=error)
+        return Read(fetch, partition, code_of(error), failure=error.with_traceback(None))
 
 
 def read_as_follower(
@@ -174,7 +175,7 @@ def read_as_follower(
     except Refused as refused:
         return Read(fetch, partition, refused.code)
     except StorageError as error:
-        return Read(fetch, partition, code_of(error), failure=error)
+        return Read(fetch, partition, code_of(error), failure=error.with_traceback(None))
 
 
 def _read_quiet(

@@ -17,11 +17,13 @@ from odradek.protocol.messages.k01_fetch import (
     ReplicaState,
 )
 from odradek.protocol.records import HEADER_SIZE_BYTES, read_header
+from odradek.storage.errors import OffsetOutOfRange
 from tests.broker.net.test_dispatcher import FakeClient
 from tests.broker.requests import delete_topics
 from tests.broker.running import RunningBroker, on_broker, waiters_of
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, records_in
 
@@ -171,6 +173,18 @@ async def test_one_error_does_not_spoil_the_others(broker: RunningBroker) -> Non
     codes = [data.error_code for data in answer.responses[0].partitions]
     assert codes == [ErrorCode.OFFSET_OUT_OF_RANGE, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert answered(answer) == {0: [], 1: [0], 2: []}
+
+
+@on_broker(both=False)
+async def test_nothing_of_what_is_out_of_range_is_left_to_the_collector(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    with nothing_collected():
+        data = await client.fetch("t", 9)
+        assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        await until(lambda: not count_alive(OffsetOutOfRange))
 
 
 @on_broker(both=False)
