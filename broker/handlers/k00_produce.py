@@ -284,8 +284,7 @@ def _append(
     except TakesLong:
         return _checked_later(node, partition, batch, header, request, call)
     except (Refused, StorageError) as error:
-        error = _cause(error, call, (topic, data.index), header)
-        return _failed(node, data.index, error, partition)
+        return _failed(node, call, header, error, partition)
 
 
 def _producer_of(header: BatchHeader) -> Producer:
@@ -383,10 +382,10 @@ def _append_ready(
     partition = node.replicas.partitions.get((waited.topic, waited.index))
     if partition is None:
         return _unknown(node, waited.topic, waited.index)
+    if isinstance(ready, Refused):  # not raised again: the traceback would hold `ready`
+        return _failed(node, call, waited.header, ready, partition)
+    batch, header = ready
     try:
-        if isinstance(ready, Refused):
-            raise ready
-        batch, header = ready
         partition.check_leader()
         if acks_all:
             partition.check_enough_replicas()
@@ -394,8 +393,7 @@ def _append_ready(
         check_guarded(is_guarded, _producer_of(header), partition)
         return _append_checked(partition, batch, header, appended, node.clock.wall_ms())
     except (Refused, StorageError) as error:
-        error = _cause(error, call, (waited.topic, waited.index), waited.header)
-        return _failed(node, waited.index, error, partition)
+        return _failed(node, call, waited.header, error, partition)
 
 
 def _append_checked(
@@ -468,9 +466,15 @@ def _unknown(node: Node, topic: str, index: int) -> PartitionProduceResponse:
 
 
 def _failed(
-    node: Node, index: int, error: Refused | StorageError, partition: Partition
+    node: Node,
+    call: Call,
+    header: BatchHeader,
+    error: Refused | StorageError,
+    partition: Partition,
 ) -> PartitionProduceResponse:
     """The result of a partition whose log was used."""
+    index = partition.state.partition
+    error = _cause(error, call, partition.state.key, header)
     if isinstance(error, StorageError):
         node.replicas.note_failure(error)
         error = Refused(code_of(error), str(error))

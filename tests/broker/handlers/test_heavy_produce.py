@@ -9,7 +9,7 @@ from odradek.broker.core.incoming_batch import (
     CHECKED_AT_ONCE_BYTES_MAX,
     CHECKED_AT_ONCE_RECORDS_MAX,
 )
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, MalformedMessage, Refused
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.records import Codec
 from tests.broker.batches import altered
@@ -17,6 +17,7 @@ from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.messages import batch_of, produce_request
 
 from .test_waiting_produce import HeldThreads, log_end, numbered, result, send
@@ -84,6 +85,18 @@ async def test_what_a_thread_refuses_is_refused(broker: RunningBroker) -> None:
         answer = await client.produce("t", batch)
         assert answer.error_code == code, answer
     assert log_end(broker) == 0
+
+
+@on_broker(both=False)
+async def test_nothing_of_what_a_thread_refuses_is_left_to_the_collector(
+    broker: RunningBroker,
+) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    with nothing_collected():
+        answer = await client.produce("t", altered(HEAVY["many records"], crc=1))
+        assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+        await until(lambda: not count_alive(Refused, MalformedMessage))
 
 
 @on_broker({"compression.type": "lz4"}, both=False)
