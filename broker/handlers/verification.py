@@ -15,7 +15,7 @@ from odradek.storage.errors import ProducerError
 from ..core.effects import Producer
 from ..core.partition import Partition
 from ..node import Node
-from ..transactions.verifier import NotVerified, Question, refusal
+from ..transactions.verifier import NotVerified, Question, check_answer
 
 ADD_WAIT_MS: Final = 100
 ADD_PAUSE_S: Final = 0.02
@@ -55,7 +55,7 @@ def verification(
         return _added(question, node, partition, sequence)
     answer = node.verifier.ask(question)
     if isinstance(answer, ErrorCode):
-        _check(answer, abortable=abortable)
+        check_answer(answer, knows_abortable=abortable)
         return None
     return _verdict(answer, abortable=abortable)
 
@@ -77,9 +77,7 @@ async def _added(
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS or is_late:
             break
         await asyncio.sleep(ADD_PAUSE_S)
-    refused = refusal(code, knows_abortable=True, adds=True)
-    if refused is not None:
-        raise refused
+    check_answer(code, knows_abortable=True, adds=True)
     entry = partition.log.producers.entry(question.producer.producer_id)
     if sequence and (entry is None or not entry.batches):
         raise Refused(
@@ -89,13 +87,7 @@ async def _added(
 
 
 async def _verdict(answer: Awaitable[ErrorCode], *, abortable: bool) -> None:
-    _check(await answer, abortable=abortable)
-
-
-def _check(code: ErrorCode, *, abortable: bool) -> None:
-    refused = refusal(code, knows_abortable=abortable)
-    if refused is not None:
-        raise refused
+    check_answer(await answer, knows_abortable=abortable)
 
 
 def check_guarded(is_guarded: bool, producer: Producer, partition: Partition) -> None:

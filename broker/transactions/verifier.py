@@ -97,7 +97,7 @@ class Verifier:
     def ask(self, question: Question) -> "ErrorCode | asyncio.Future[ErrorCode]":
         """NONE if the partition is in the transaction, or why not; at once, or later.
 
-        Pass the code to `refusal`.
+        Pass the code to `check_answer`.
         """
         topic, transactional_id = self._transactions.topic, question.transactional_id
         if not transactional_id:
@@ -172,22 +172,23 @@ class Verifier:
         return await answer if isinstance(answer, Awaitable) else answer
 
 
-def refusal(code: ErrorCode, *, knows_abortable: bool, adds: bool = False) -> NotVerified | None:
-    """What a producer is told of an answer; None: append the batch.
+def check_answer(code: ErrorCode, *, knows_abortable: bool, adds: bool = False) -> None:
+    """Check that the batch may be appended, by the coordinator's answer.
 
     `knows_abortable`: whether the version of its request has TRANSACTION_ABORTABLE (KIP-890).
     `adds`: whether it adds the partition; then it also knows CONCURRENT_TRANSACTIONS.
+    Raises: NotVerified (what the producer is told).
     """
     if code is ErrorCode.NONE:
-        return None
+        return
     if code in _LATER and not (adds and code is ErrorCode.CONCURRENT_TRANSACTIONS):
         message = f"the coordinator could not tell: {code.name}"
-        return NotVerified(ErrorCode.NOT_ENOUGH_REPLICAS, code, message)
+        raise NotVerified(ErrorCode.NOT_ENOUGH_REPLICAS, code, message)
     if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
         code = ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return NotVerified(code, code, "the partition is not known to be in the transaction")
+    raise NotVerified(code, code, "the partition is not known to be in the transaction")
 
 
 def take_questions(queue: list[Waiting]) -> list[Waiting]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.core.effects import Producer
-from odradek.broker.transactions.verifier import Question
+from odradek.broker.transactions.verifier import NotVerified, Question
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import PartitionProduceResponse
 from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -24,6 +24,7 @@ from tests.broker.transaction_requests import (
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.messages import batch_of
 
 SETTINGS = {
@@ -78,6 +79,19 @@ async def test_a_partition_that_was_not_added(
     assert (await write(client, producer, version=version)).error_code == 0
     assert (await write(client, producer, 1, version=version)).error_code == code
     assert (log_end(broker), log_end(broker, 1)) == (1, 0)
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@on_broker({**SETTINGS, "odradek.transaction.version": "2"}, both=False)
+async def test_nothing_of_an_answer_is_left_to_the_collector(
+    broker: RunningBroker, version: int
+) -> None:
+    client = await broker.client()
+    producer_id, epoch = await begin(broker, client)
+    with nothing_collected():
+        stranger = await write(client, (producer_id + 1, epoch), version=version)
+        assert stranger.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        await until(lambda: not count_alive(NotVerified))
 
 
 @on_broker(SETTINGS, both=False)
