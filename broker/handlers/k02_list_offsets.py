@@ -29,7 +29,7 @@ from odradek.protocol.messages.k02_list_offsets import (
 )
 from odradek.storage.errors import StorageError
 from odradek.storage.log.log import Log
-from odradek.storage.log.timestamps import LongSearch, TimestampOffset
+from odradek.storage.log.timestamps import LongSearch, Search, TimestampOffset
 
 from ..core.acls.terms import Operation
 from ..core.partition import Partition
@@ -56,7 +56,7 @@ Found = tuple[int, int, int]
 
 _Searched = TimestampOffset | None | MalformedMessage
 """What a search has found, or why there is nothing to find."""
-_Answering = Generator[LongSearch | None, _Searched, ListOffsetsResponse]
+_Answering = Generator[Search | None, _Searched, ListOffsetsResponse]
 """The steps to an answer: each yields what a thread has to search, or None to let others go on."""
 
 
@@ -87,7 +87,7 @@ def _run(answering: _Answering, node: Node) -> ListOffsetsResponse | Awaitable[L
 
 
 async def _run_later(
-    answering: _Answering, search: LongSearch | None, node: Node
+    answering: _Answering, search: Search | None, node: Node
 ) -> ListOffsetsResponse:
     threads = node.runtime.compress_offload or node.runtime.offload
     while True:
@@ -173,7 +173,7 @@ def _check(partition: Partition, current_leader_epoch: int, replica_id: int) -> 
 
 def _look_up(
     partition: Partition, timestamp: int, version: int, request: ListOffsetsRequest
-) -> Generator[LongSearch, _Searched, Found]:
+) -> Generator[Search, _Searched, Found]:
     """Find the offset for a timestamp.  Raises: Refused, StorageError, MalformedMessage."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -190,7 +190,7 @@ def _look_up(
     return found
 
 
-def _search(log: Log, timestamp: int) -> Generator[LongSearch, _Searched, TimestampOffset | None]:
+def _search(log: Log, timestamp: int) -> Generator[Search, _Searched, TimestampOffset | None]:
     """Find a record by time.  Raises: StorageError, MalformedMessage."""
     offset_first = 0
     while True:
@@ -198,13 +198,14 @@ def _search(log: Log, timestamp: int) -> Generator[LongSearch, _Searched, Timest
             if timestamp == MAX_TIMESTAMP:
                 return log.max_timestamp_offset(leave_long=True)
             return log.offset_for_timestamp(timestamp, offset_first=offset_first, leave_long=True)
-        except LongSearch as search:
-            found = yield search
-            if isinstance(found, MalformedMessage):
-                raise found from None
-            if found is not None or timestamp == MAX_TIMESTAMP:
-                return found
-            offset_first = search.offset_end
+        except LongSearch as long:
+            search = long.search
+        found = yield search
+        if isinstance(found, MalformedMessage):
+            raise found
+        if found is not None or timestamp == MAX_TIMESTAMP:
+            return found
+        offset_first = search.offset_end
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:

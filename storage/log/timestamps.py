@@ -2,7 +2,7 @@
 
 The batch is found by the indexes and by headers, and then searched record by record. A batch may
 contain millions of records, or much more data than it has bytes, so a caller that must not be held
-up takes long searches as a `LongSearch` and has a thread do them.
+up takes long searches by `LongSearch` and has a thread do them.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-class LongSearch(Exception):
+class Search:
     """What is to be searched in one batch; it has a copy, so that a thread may call `find`."""
 
     def __init__(
@@ -38,7 +38,6 @@ class LongSearch(Exception):
         offset_first: int,
         record_bytes_max: int,
     ) -> None:
-        super().__init__(f"the batch at {header.base_offset} has {header.record_count} records")
         self._batch = batch
         self._header = header
         self._timestamp = timestamp
@@ -66,6 +65,14 @@ class LongSearch(Exception):
         return None
 
 
+class LongSearch(Exception):
+    """The batch that is next takes long to `search`."""
+
+    def __init__(self, search: Search) -> None:
+        super().__init__()
+        self.search = search
+
+
 def offset_for_timestamp(
     segments: Segments,
     timestamp: int,
@@ -86,7 +93,7 @@ def offset_for_timestamp(
         for position, header in _batches_from(segment, timestamp, log_start_offset):
             if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
                 continue
-            search = LongSearch(
+            search = Search(
                 _batch(segment, position, header),
                 header,
                 timestamp,
@@ -94,7 +101,7 @@ def offset_for_timestamp(
                 record_bytes_max=record_bytes_max,
             )
             if leave_long and search.is_long:
-                raise search
+                raise LongSearch(search)
             found = search.find()
             if found is not None:
                 return found
@@ -117,7 +124,7 @@ def max_timestamp_offset(
     if found is None:
         return None
     for position, header in walk_headers(newest.file, found[1], newest.size_bytes):
-        search = LongSearch(
+        search = Search(
             _batch(newest, position, header),
             header,
             header.max_timestamp,
@@ -125,7 +132,7 @@ def max_timestamp_offset(
             record_bytes_max=record_bytes_max,
         )
         if leave_long and search.is_long:
-            raise search
+            raise LongSearch(search)
         return search.find()
     return None
 

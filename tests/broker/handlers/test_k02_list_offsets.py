@@ -10,10 +10,11 @@ from odradek.protocol.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.records import Codec, Record, build_batch
-from odradek.storage.log.timestamps import AT_ONCE_RECORDS_MAX
+from odradek.storage.log.timestamps import AT_ONCE_RECORDS_MAX, LongSearch
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.messages import batch_of, list_offsets
 
 from .test_waiting_produce import HeldThreads
@@ -152,6 +153,17 @@ async def test_a_thread_searches_what_takes_long(broker: RunningBroker, kind: st
         assert of(await looking) == (2000, 1, 0)
         threads.go_on.clear()
         threads.begun = 0
+
+
+@on_broker(both=False)
+async def test_nothing_of_a_long_search_is_left_to_the_collector(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    await client.append("t", batch_of(b"", timestamp=1000, codec=Codec.GZIP))
+    with nothing_collected():
+        for timestamp in (500, MAX_TIMESTAMP):
+            assert of(await look_up(client, timestamp)) == (1000, 0, 0)
+        await until(lambda: not count_alive(LongSearch))
 
 
 @on_broker(both=False)
