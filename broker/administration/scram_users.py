@@ -95,7 +95,8 @@ class ScramUsers:
                 await self._alter_user(user, own)
                 results[user] = None
             except Refused as refused:
-                results[user] = refused
+                # Its traceback would hold `results`, and so never be freed.
+                results[user] = refused.with_traceback(None)
         return results
 
     async def _alter_user(self, user: str, changes: Sequence[Change]) -> None:
@@ -124,10 +125,10 @@ def check_changes(changes: Sequence[Change]) -> None:
 
     Raises: Refused (UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, DUPLICATE_RESOURCE).
     """
-    # Kafka tells of the last fault, and looks at deletions first.
-    faults = [_fault(change) for change in sorted(changes, key=_is_set)]
-    for fault in filter(None, reversed(faults)):
-        raise fault
+    # Kafka looks at deletions first, and tells of the last fault.
+    deletions_first = sorted(changes, key=_is_set)
+    for change in reversed(deletions_first):
+        _check_change(change)
     if len({change.mechanism_number for change in changes}) < len(changes):
         raise Refused(
             ErrorCode.DUPLICATE_RESOURCE,
@@ -139,21 +140,21 @@ def _is_set(change: Change) -> bool:
     return change.credential is not None
 
 
-def _fault(change: Change) -> Refused | None:
+def _check_change(change: Change) -> None:
+    """Raises: Refused (UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM)."""
     if not change.user:
-        return _unacceptable("Username must not be empty")
+        raise _unacceptable("Username must not be empty")
     if change.mechanism_number not in BY_NUMBER:
-        return Refused(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        raise Refused(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if change.credential is not None and change.credential.iterations < ITERATIONS_MIN:
-        return _unacceptable("Too few iterations")
+        raise _unacceptable("Too few iterations")
     if change.credential is not None and change.credential.iterations > ITERATIONS_MAX:
-        return _unacceptable("Too many iterations")
+        raise _unacceptable("Too many iterations")
     if (
         change.credential is not None
         and change.credential.stored_key == _KEYS_OF_NOTHING[change.mechanism_number]
     ):
-        return _unacceptable("Salted password must not be empty")
-    return None
+        raise _unacceptable("Salted password must not be empty")
 
 
 def changed(config: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:

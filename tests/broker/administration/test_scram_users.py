@@ -15,7 +15,7 @@ from odradek.broker.coordination.interface import Create, Op, Result, Set
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.credentials import encode_credential
 from odradek.broker.sasl.scram_messages import ClientFirst, ServerFirst
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k17_sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.k49_alter_client_quotas import (
@@ -34,6 +34,7 @@ from odradek.protocol.messages.k51_alter_user_scram_credentials import (
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
+from tests.support.collecting import count_alive, nothing_collected
 from tests.support.scram import answer_to
 
 from ..requests import change_configs
@@ -153,6 +154,20 @@ async def test_who_has_no_password_is_nobody(broker: RunningBroker) -> None:
                 result = (await client.ask(request, 0)).results[0]
                 assert result.error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
         assert await described(client) == {}
+
+
+@pytest.mark.parametrize(
+    ("user", "code"),
+    [("", ErrorCode.UNACCEPTABLE_CREDENTIAL), ("nobody", ErrorCode.RESOURCE_NOT_FOUND)],
+)
+@on_broker(SETTINGS, both=False)
+async def test_nothing_of_a_refused_change_is_left_to_the_collector(
+    broker: RunningBroker, user: str, code: ErrorCode
+) -> None:
+    client = await broker.client()
+    with nothing_collected():
+        assert await delete(client, user) == code
+        await until(lambda: not count_alive(Refused))
 
 
 @on_broker(SETTINGS, both=False)
