@@ -67,6 +67,7 @@ class Config(ChangingConfig):
             static = DEFAULTS_WITH_ZOOKEEPER | static
         self._use(Layers({}, {}, static))
         warnings += self._settings_of_no_listener(static)
+        warnings += self._listeners_without_certificates()
         warnings += self._open_listeners()
         self.warnings = tuple(warnings)
 
@@ -100,15 +101,18 @@ class Config(ChangingConfig):
             return
         from .settings.known import (  # many settings, rarely needed
             UNBUILT,
+            refused_of_listener,
             unbuilt_warning,
             unknown_warning,
         )
 
-        setting = UNBUILT.get(name)
+        setting = UNBUILT.get(name) or refused_of_listener(name)
         if setting is None:
             warnings.append(unknown_warning(name, BUILT))
             return
-        value = static[name] = setting.parse(text, origin)
+        value = setting.parse(text, origin)
+        if setting.name == name:
+            static[name] = value
         if value == setting.default:
             return
         if setting.refused_because:
@@ -134,6 +138,13 @@ class Config(ChangingConfig):
                 f"queued.max.request.bytes={self.queued_max_request_bytes} must not be below "
                 f"socket.request.max.bytes={self.socket_request_max_bytes}, or the largest request "
                 "could never be received"
+            )
+        if 0 <= self.connections_max_idle_ms <= self.connection_failed_authentication_delay_ms:
+            raise ConfigError(
+                "connection.failed.authentication.delay.ms="
+                f"{self.connection_failed_authentication_delay_ms} must be below "
+                f"connections.max.idle.ms={self.connections_max_idle_ms}, or a refused client "
+                "would not get its answer"
             )
         if broker_value(TOPIC_SETTINGS[RETENTION_MS], self._given) == 0:
             raise ConfigError(

@@ -17,7 +17,7 @@ from .settings.connections import limit_name, limit_setting
 from .settings.declaration import INT32_MAX, Value
 from .settings.described import Layers
 from .settings.sasl import ListenerSasl, sasl_listener_setting
-from .settings.tls import MAPPING_RULES, ListenerTls, listener_setting
+from .settings.tls import CLIENT_AUTH, MAPPING_RULES, ListenerTls, listener_setting
 
 
 class ListenerConfig(BrokerSettings):
@@ -146,6 +146,19 @@ class ListenerConfig(BrokerSettings):
         tls = self.listener_tls(listener_name)
         has_certificates = tls is not None and tls["ssl.client.auth"] == "required"
         return not self.has_sasl(listener_name) and not has_certificates
+
+    def _listeners_without_certificates(self) -> list[str]:
+        """A warning for each listener that asks for no certificates although the setting of all
+        listeners does (KIP-684)."""
+        if self.ssl_client_auth == "none":
+            return []
+        settings = [self.listener_tls(end.name) for end in self.listener_endpoints]
+        return [
+            f"setting {CLIENT_AUTH} has no effect on {tls.listener_name}, where clients log in: "
+            f"set {tls.own_name(CLIENT_AUTH)} as well"
+            for tls in settings
+            if tls is not None and tls.has_sasl and tls.name_of(CLIENT_AUTH) == CLIENT_AUTH
+        ]
 
     def _settings_of_no_listener(self, static: Mapping[str, Value]) -> list[str]:
         """A warning for each setting of a listener that does not exist, or has no TLS or SASL."""

@@ -202,7 +202,9 @@ def parse_also_accepting(
 
 
 def parse_connection_limits(setting: str, text: str) -> dict[str, int]:
-    """Parse HOST:COUNT pairs; a host may be an IPv6 address in brackets.
+    """Parse ADDRESS:COUNT pairs; an IPv6 address may be in brackets.
+
+    The addresses of the result are written as those of connections.
 
     Raises: ConfigError.
     """
@@ -214,5 +216,17 @@ def parse_connection_limits(setting: str, text: str) -> dict[str, int]:
             raise ConfigError(
                 f"{setting}={text} is not allowed: it must be ADDRESS:COUNT with commas"
             )
-        limits[host] = int(count)
+        limits[_as_of_connections(host, setting, text)] = int(count)
     return limits
+
+
+def _as_of_connections(host: str, setting: str, text: str) -> str:
+    from ipaddress import ip_address  # rarely needed
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        raise ConfigError(
+            f"{setting}={text} is not allowed: {host} is not an IP address; names are not looked up"
+        ) from None
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -9,6 +9,7 @@ from typing import Final
 from .declaration import Setting, Value
 from .later import LATER
 from .never import NEVER
+from .of_listener import of_listener
 from .security import SECURITY
 from .throttles import RATES
 
@@ -69,6 +70,14 @@ PER_BROKER: Final = frozenset(
 """Those that may be changed only for a single broker."""
 
 
+def refused_of_listener(name: str) -> Setting[Value] | None:
+    """The setting without which no broker starts, if `name` sets it for a single listener."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return None
+    refused = (setting for setting in UNBUILT.values() if setting.refused_because)
+    return next((each for each in refused if name.endswith(f".{each.name}")), None)
+
+
 def unbuilt_warning(setting: Setting[Value], text: str) -> str:
     """The warning for a known setting whose value has no effect."""
     shown = "" if setting.is_sensitive else f"={text}"
@@ -79,6 +88,8 @@ def unbuilt_warning(setting: Setting[Value], text: str) -> str:
 def unknown_warning(name: str, built: Mapping[str, Setting[Value]]) -> str:
     """The warning for an unknown setting, with a suggestion if there is a similar one."""
     if name.startswith(_LISTENER_PREFIX):
+        if of_listener(name.lower()) is not None:
+            return f"setting {name} has no effect: it must be in small letters, {name.lower()}"
         has = "a single listener has only those of TLS and SASL, and limits"
         return f"setting {name} has no effect yet: {has}"
     from odradek.spelling import did_you_mean  # rarely needed

@@ -18,7 +18,8 @@ from .declaration import (
 AUTHORIZATION: Final[tuple[Setting[Value], ...]] = (
     Setting("principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        "How to name whoever logged in."),
+        "How to name whoever logged in.",
+        refused_because="clients would have other names than this class gives them"),
     Setting("delegation.token.secret.key", PASSWORD.or_none, None,
         "The key with which delegation tokens are made; the same on all brokers."),
     Setting("delegation.token.master.key", PASSWORD.or_none, None,
@@ -43,7 +44,8 @@ SSL: Final[tuple[Setting[Value], ...]] = (
     Setting("ssl.secure.random.implementation", STRING.or_none, None,
         "Java's source of random numbers for TLS."),
     Setting("ssl.engine.factory.class", CLASS.or_none, None,
-        "A Java class that makes TLS engines."),
+        "A Java class that makes TLS engines.",
+        refused_because="clients would be let in whom this class refuses"),
 )
 
 SASL: Final[tuple[Setting[Value], ...]] = (

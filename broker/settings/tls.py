@@ -176,7 +176,11 @@ class ListenerTls:
         """All values, by Kafka's names without the prefix."""
         return {name: self[name] for name in TLS_SETTINGS}
 
+    def own_name(self, name: str) -> str:
+        """The name of the setting for this listener."""
+        return self._prefix + name
+
     def name_of(self, name: str) -> str:
         """The name under which the setting is set, to be shown to the user."""
-        own = self._prefix + name
+        own = self.own_name(name)
         return own if own in self._given else name

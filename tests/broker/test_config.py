@@ -128,6 +128,17 @@ def test_encodings_of_a_file(tmp_path: Path, encoding: str) -> None:
         ({"super.users": "User:admin"}, "super.users has no effect without authorizer.class.name"),
         ({"allow.everyone.if.no.acl.found": "true"}, "has no effect without authorizer.class.name"),
         ({"create.topic.policy.class.name": "x.Y"}, "without that rule"),
+        ({"client.quota.callback.class": "x.Y"}, "clients would have other quotas"),
+        ({"principal.builder.class": "x.Y"}, "clients would have other names"),
+        ({"listener.name.in.principal.builder.class": "x.Y"}, "clients would have other names"),
+        ({"listener.name.in.ssl.engine.factory.class": "x.Y"}, "whom this class refuses"),
+        (
+            {
+                "connections.max.idle.ms": "5000",
+                "connection.failed.authentication.delay.ms": "5000",
+            },
+            "must be below connections.max.idle.ms=5000",
+        ),
         ({"log.retention.hours": "many"}, "log.retention.hours=many"),
     ],
 )
@@ -153,6 +164,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
             "listener.name.internal.ssl.key.password": "hunter2",
             "listener.name.plaintext.ssl.key.password": "hunter2",
             "listener.name.internal.num.network.threads": "5",
+            "listener.name.Internal.ssl.client.auth": "required",
             "log.segement.byts": "5",
             "my.own.thing": "hunter2",
             "authorizer.class.name": "",
@@ -164,6 +176,8 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
         "setting sasl.kerberos.kinit.cmd= has no effect yet",
         "setting listener.name.internal.num.network.threads has no effect yet: "
         "a single listener has only those of TLS and SASL, and limits",
+        "setting listener.name.Internal.ssl.client.auth has no effect: "
+        "it must be in small letters, listener.name.internal.ssl.client.auth",
         "unknown setting log.segement.byts is ignored: did you mean log.segment.bytes?",
         "unknown setting my.own.thing is ignored",
         "setting listener.name.internal.ssl.key.password has no effect: "
@@ -173,7 +187,7 @@ def test_what_has_no_effect_is_warned_about(caplog: pytest.LogCaptureFixture) ->
     )
     with caplog.at_level(logging.WARNING):
         config.log_warnings()
-    assert len(caplog.records) == 8
+    assert len(caplog.records) == 9
     assert "hunter2" not in caplog.text
 
 
@@ -193,6 +207,29 @@ def test_rules_for_subjects_of_certificates_have_no_effect_on_who_logs_in(protoc
         f"setting {of_one} has no effect: clients of IN are named by their logins",
     }
     assert set(config.warnings) == (expected if protocol == "SASL_SSL" else set())
+
+
+def test_who_logs_in_shows_a_certificate_only_if_its_listener_says_so() -> None:
+    own = "listener.name.in.ssl.client.auth"
+    settings = {
+        "listeners": "IN://127.0.0.1:0,SSL://127.0.0.1:0",
+        "listener.security.protocol.map": "IN:SASL_SSL,SSL:SSL",
+        "inter.broker.listener.name": "SSL",
+        "ssl.client.auth": "required",
+    }
+    (warning,) = Config(settings).warnings
+    assert warning == (
+        f"setting ssl.client.auth has no effect on IN, where clients log in: set {own} as well"
+    )
+    assert not Config({**settings, own: "none"}).warnings
+    assert not Config({**settings, "ssl.client.auth": "none"}).warnings
+
+
+def test_a_refused_login_may_have_any_delay_if_nobody_is_idle() -> None:
+    delay = {"connection.failed.authentication.delay.ms": "700000"}
+    config = Config({**delay, "connections.max.idle.ms": "-1"})
+    assert config.connection_failed_authentication_delay_ms == 700_000
+    assert Config({**delay, "connections.max.idle.ms": "700001"})
 
 
 def test_brokers_of_one_process_choose_no_listener(caplog: pytest.LogCaptureFixture) -> None:

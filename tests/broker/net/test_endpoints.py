@@ -83,10 +83,15 @@ def test_listeners_are_advertised_as_they_are() -> None:
 
 
 def test_limits_of_connections() -> None:
-    config = Config({"max.connections.per.ip.overrides": "10.0.0.1:5, [::1]:0,host:7"})
-    assert config.connection_limits == {"10.0.0.1": 5, "::1": 0, "host": 7}
-    for text in ("a", "a:", ":5", "a:-1", "a:b"):
-        with pytest.raises(ConfigError):
+    given = "10.0.0.1:5, [0:0:0:0:0:0:0:1]:0,fe80::1:7"
+    config = Config({"max.connections.per.ip.overrides": given})
+    assert config.connection_limits == {"10.0.0.1": 5, "::1": 0, "fe80::1": 7}
+    assert parse_connection_limits("x", "[::ffff:10.0.0.2]:3") == {"10.0.0.2": 3}
+    for text in ("10.0.0.1", "::1:", ":5", "10.0.0.1:-1", "::1:b"):
+        with pytest.raises(ConfigError, match="ADDRESS:COUNT"):
+            parse_connection_limits("x", text)
+    for text in ("localhost:5", "10.0.0:1", "10.0.0.1/8:2", "::1"):
+        with pytest.raises(ConfigError, match="is not an IP address"):
             parse_connection_limits("x", text)
 
 
