@@ -7,7 +7,7 @@ is imported when a session is opened.
 import asyncio
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .interface import CoordinationError, CoordinationLost, SessionExpired, StoreError
 from .zookeeper_address import parse_address
@@ -127,21 +127,38 @@ class ZooKeeperStore:
         await asyncio.gather(*[session.close() for session in sessions])
 
 
-def zookeeper_store(config: "Config") -> ZooKeeperStore:
+class ZooKeeperAccess(NamedTuple):
+    """How a client makes itself known to ZooKeeper."""
+
+    tls: "SSLContext | None" = None
+    client_options: dict[str, Any] | None = None
+    """kazoo's, for authentication."""
+    set_acl: bool = False
+    """Whether only clients with the same credentials may write the nodes that it creates."""
+
+
+def zookeeper_access(config: "Config") -> ZooKeeperAccess:
+    """What the settings say.  Raises: StoreError (missing library, unusable TLS files)."""
+    return ZooKeeperAccess(_tls_context(config), _auth_options(config), config.zookeeper_set_acl)
+
+
+def zookeeper_store(config: "Config", *, make_chroot: bool = True) -> ZooKeeperStore:
     """The store at `zookeeper.connect`; it does not connect yet.
 
     Raises: StoreError (malformed address, missing library, unusable TLS files).
     """
     timeout_ms = config.zookeeper_connection_timeout_ms
+    access = zookeeper_access(config)
     return ZooKeeperStore(
         config.zookeeper_connect or "",
         connection_timeout_ms=config.zookeeper_session_timeout_ms
         if timeout_ms is None
         else timeout_ms,
         in_flight_max=config.zookeeper_max_in_flight_requests,
-        set_acl=config.zookeeper_set_acl,
-        tls=_tls_context(config),
-        client_options=_auth_options(config),
+        set_acl=access.set_acl,
+        make_chroot=make_chroot,
+        tls=access.tls,
+        client_options=access.client_options,
     )
 
 

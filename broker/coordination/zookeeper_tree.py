@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .interface import CoordinationError, CoordinationLost, Create, Set
 from .plain_tree import Change
+from .zookeeper import ZooKeeperAccess, acls_by_path
 from .zookeeper_address import parse_address
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
 
 CONNECT_TIMEOUT_S: Final = 15.0
 SESSION_TIMEOUT_S: Final = 10.0
@@ -38,9 +42,11 @@ class NoKazoo(CoordinationError):
 class ZooKeeperTree:
     """The nodes below a chroot."""
 
-    def __init__(self, client: "KazooClient", chroot: str) -> None:
+    def __init__(self, client: "KazooClient", chroot: str, acl_of: Callable[[str], Any]) -> None:
+        """`acl_of`: kazoo's list of ACLs for a new node, from its path below the chroot."""
         self._client = client
         self._chroot = chroot
+        self._acl_of = acl_of
 
     def read(self) -> dict[str, bytes]:
         """All nodes except the root, including ephemeral ones; none if the chroot does not exist.
@@ -70,7 +76,8 @@ class ZooKeeperTree:
         Raises: CoordinationError.
         """
         if self._chroot:
-            self._answer(self._client.ensure_path_async(self._chroot), "")
+            acl = self._acl_of("/")
+            self._answer(self._client.ensure_path_async(self._chroot, acl=acl), "")
         for chunk in _chunks(changes):
             for change, result in [(change, self._send(change)) for change in chunk]:
                 if self._answer(result, change.path) is None:
@@ -84,7 +91,8 @@ class ZooKeeperTree:
     def _send(self, change: Change) -> Result:
         path = self._full(change.path)
         if isinstance(change, Create):
-            return self._client.create_async(path, change.data or None)
+            acl = self._acl_of(change.path)
+            return self._client.create_async(path, change.data or None, acl=acl)
         if isinstance(change, Set):
             return self._client.set_async(path, change.data or None)
         return self._client.delete_async(path)
@@ -121,13 +129,14 @@ class ZooKeeperTree:
 
 
 @contextmanager
-def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
+def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperTree]:
     """The tree at `HOST:PORT,HOST:PORT/chroot`, as in zookeeper.connect.
 
     Raises: CoordinationError.
     """
     try:
         from kazoo.client import KazooClient
+        from kazoo.exceptions import AuthFailedError
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
         raise NoKazoo from error
@@ -136,18 +145,39 @@ def zookeeper_tree(address: str) -> Iterator[ZooKeeperTree]:
     silent = logging.getLogger("odradek.kazoo")  # the exceptions report what went wrong
     silent.addHandler(logging.NullHandler())
     silent.propagate = False
-    client = KazooClient(hosts=hosts, timeout=SESSION_TIMEOUT_S, logger=silent)
+    client = KazooClient(
+        hosts=hosts,
+        timeout=SESSION_TIMEOUT_S,
+        logger=silent,
+        handler=None if access.tls is None else _with_tls(access.tls),
+        **(access.client_options or {}),
+    )
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
-    except (KazooTimeoutError, OSError, ValueError) as error:
+    except (KazooTimeoutError, AuthFailedError, OSError, ValueError) as error:
         client.stop()
         client.close()
+        if isinstance(error, AuthFailedError):
+            raise CoordinationLost(f"ZooKeeper at {hosts} refuses the credentials") from error
         raise CoordinationLost(f"ZooKeeper cannot be reached at {hosts}") from error
     try:
-        yield ZooKeeperTree(client, chroot)
+        yield ZooKeeperTree(client, chroot, acls_by_path(set_acl=access.set_acl))
     finally:
         client.stop()
         client.close()
+
+
+def _with_tls(tls: "SSLContext") -> "SequentialThreadingHandler":
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
+        """kazoo's own handler, with our context in place of the one that it would make."""
+
+        def create_connection(self, *args: Any, **options: Any) -> Any:
+            connection = super().create_connection(*args, **options)
+            return tls.wrap_socket(connection, server_hostname=options["hostname"])
+
+    return TlsHandler()
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:

@@ -15,15 +15,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from odradek.broker.config import Config, load_config
 from odradek.broker.coordination.embedded import EmbeddedStore
 from odradek.broker.coordination.interface import CoordinationError, Session, Store
 from odradek.broker.coordination.json_fields import MalformedZnode
 from odradek.broker.coordination.zookeeper import zookeeper_store
 from odradek.broker.runtime import Clock, Runtime
 from odradek.broker.server import STORE_FILE
-from odradek.broker.settings.declaration import ConfigError
-from odradek.broker.settings.properties import parse_properties
 from odradek.protocol.errors import Refused
 from odradek.storage.directory.meta_properties import META_PROPERTIES
 from odradek.storage.errors import StorageError
@@ -32,9 +29,9 @@ from odradek.storage.files import RealFileSystem
 from .clients import Cluster, cluster_options
 from .errors import CommandError
 from .layers import OPTION
+from .zookeeper_config import zookeeper_config_option, zookeeper_settings
 
 SESSION_TIMEOUT_MS: Final = 10_000
-_OF_ZOOKEEPER: Final = ("zookeeper.", "odradek.zookeeper.")
 
 T = TypeVar("T")
 
@@ -88,7 +85,7 @@ class Door:
 
     def _store(self, stack: ExitStack, runtime: Runtime, *, writes: bool) -> Store:
         if self.zookeeper is not None:
-            return zookeeper_store(_zookeeper_settings(self.zookeeper, self.zookeeper_config))
+            return zookeeper_store(zookeeper_settings(self.zookeeper, self.zookeeper_config))
         assert self.data_dir is not None
         path = Path(self.data_dir)
         file = path / STORE_FILE
@@ -113,15 +110,7 @@ def door_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="HOST:PORT/CHROOT",
         help="The cluster's nodes in ZooKeeper, as in zookeeper.connect; brokers may run or not.",
     )
-    @click.option(
-        "--zookeeper-config",
-        "--zk-tls-config-file",
-        "zookeeper_config",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False),
-        help="How to log in to ZooKeeper: the settings zookeeper.* and odradek.zookeeper.* of a"
-        " broker; others are not looked at.",
-    )
+    @zookeeper_config_option
     @cluster_options
     @functools.wraps(command)
     def with_door(
@@ -164,16 +153,3 @@ def _check_new(path: Path, *, writes: bool) -> None:
         raise CommandError(f"{path} is no directory for a broker: {error.strerror}") from None
     if is_other:
         raise CommandError(f"{path} is neither empty nor the data directory of a broker")
-
-
-def _zookeeper_settings(address: str, file: str | None) -> Config:
-    """The settings of a broker that connects there.  Raises: CommandError."""
-    settings: dict[str, str] = {}
-    try:
-        if file is not None:
-            given = parse_properties(Path(file).read_text(encoding="utf-8"))
-            settings = {k: v for k, v in given.items() if k.startswith(_OF_ZOOKEEPER)}
-        settings.setdefault("zookeeper.connection.timeout.ms", str(SESSION_TIMEOUT_MS))
-        return load_config(overrides={**settings, "zookeeper.connect": address})
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise CommandError(f"{file or '--zookeeper'}: {error}") from None

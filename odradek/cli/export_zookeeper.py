@@ -7,6 +7,7 @@ import click
 from odradek.broker.coordination.interface import CoordinationError
 from odradek.broker.coordination.plain_tree import named, topics_of
 from odradek.broker.coordination.transfer import changes, check_target, for_kafka
+from odradek.broker.coordination.zookeeper import zookeeper_access
 from odradek.broker.coordination.zookeeper_tree import zookeeper_tree
 from odradek.broker.core.topic_names import GROUP_OFFSETS_TOPIC
 from odradek.protocol.errors import MalformedMessage
@@ -30,6 +31,7 @@ from .offline import (
 )
 from .progress import progress
 from .tables import count_of
+from .zookeeper_config import zookeeper_config_option, zookeeper_settings
 
 RECORDS_BYTES_MAX = 1 << 28
 
@@ -37,10 +39,15 @@ RECORDS_BYTES_MAX = 1 << 28
 @command("export-zookeeper")
 @data_dir_option
 @zookeeper_option
+@zookeeper_config_option
 @dry_run_option
 @click.option("--force", is_flag=True, help="Overwrite a later state of this cluster.")
 def export_zookeeper(
-    data_dirs: tuple[str, ...], zookeeper: str, dry_run: bool, force: bool
+    data_dirs: tuple[str, ...],
+    zookeeper: str,
+    zookeeper_config: str | None,
+    dry_run: bool,
+    force: bool,
 ) -> None:
     """Write a stopped broker's store to ZooKeeper, for Apache Kafka up to 3.9.
 
@@ -48,10 +55,11 @@ def export_zookeeper(
     an earlier state of the same cluster. The data directory is only read.
     """
     try:
+        access = zookeeper_access(zookeeper_settings(zookeeper, zookeeper_config))
         with stopped_broker(data_dirs) as broker, store_of(broker) as store:
             nodes, warnings = for_kafka(store.nodes)
             warnings += _left_out_groups(broker)
-            with zookeeper_tree(zookeeper) as target:
+            with zookeeper_tree(zookeeper, access) as target:
                 there = target.read()
                 check_target(there, nodes, force=force)
                 todo = changes(there, nodes)

@@ -5,6 +5,7 @@ import click
 from odradek.broker.coordination.interface import CoordinationError
 from odradek.broker.coordination.plain_tree import topics_of
 from odradek.broker.coordination.transfer import changes, check_store, for_odradek
+from odradek.broker.coordination.zookeeper import zookeeper_access
 from odradek.broker.coordination.zookeeper_tree import zookeeper_tree
 from odradek.storage.errors import StorageError
 
@@ -22,10 +23,12 @@ from .offline import (
     zookeeper_option,
 )
 from .tables import count_of
+from .zookeeper_config import zookeeper_config_option, zookeeper_settings
 
 
 @command("import-zookeeper")
 @zookeeper_option
+@zookeeper_config_option
 @data_dir_option
 @dry_run_option
 @click.option(
@@ -36,6 +39,7 @@ from .tables import count_of
 @click.option("--force", is_flag=True, help="Overwrite a store that has topics.")
 def import_zookeeper(
     zookeeper: str,
+    zookeeper_config: str | None,
     data_dirs: tuple[str, ...],
     dry_run: bool,
     only_this_broker: bool,
@@ -47,8 +51,9 @@ def import_zookeeper(
     The store may be new, or contain an earlier state of the same cluster. ZooKeeper is only read.
     """
     try:
+        access = zookeeper_access(zookeeper_settings(zookeeper, zookeeper_config))
         with stopped_broker(data_dirs) as broker:
-            with zookeeper_tree(zookeeper) as source:
+            with zookeeper_tree(zookeeper, access) as source:
                 found = source.read()
             nodes, warnings = for_odradek(
                 found,

@@ -11,15 +11,15 @@ from odradek.broker.coordination.interface import CoordinationError, NoNode, Ses
 from odradek.broker.coordination.journal import SqliteJournal
 from odradek.broker.coordination.paths import check_path
 from odradek.broker.coordination.plain_tree import is_below
-from odradek.broker.coordination.zookeeper import ZooKeeperStore
+from odradek.broker.coordination.zookeeper import zookeeper_store
 from odradek.broker.server import STORE_FILE
 
 from .commands import group
 from .errors import CommandError
 from .options import json_option
 from .tables import show_json
+from .zookeeper_config import zookeeper_config_option, zookeeper_settings
 
-CONNECT_TIMEOUT_MS: Final = 10_000
 SESSION_TIMEOUT_MS: Final = 10_000
 AT_ONCE: Final = 500
 OF_ZOOKEEPER: Final = "/zookeeper"
@@ -53,18 +53,27 @@ def zookeeper() -> None:
     metavar="DIR",
     help="The embedded store in this directory instead; its broker must be stopped.",
 )
+@zookeeper_config_option
 @json_option
-def dump(path: str, address: str | None, data_dir: str | None, as_json: bool) -> None:
+def dump(
+    path: str,
+    address: str | None,
+    data_dir: str | None,
+    zookeeper_config: str | None,
+    as_json: bool,
+) -> None:
     """Print the nodes at and below PATH, sorted.
 
     Each line has path, version, ephemeral or persistent, and data. Nothing is changed.
     """
     if address is not None and data_dir is not None:
         raise click.UsageError("--zookeeper and --data-dir exclude each other")
+    if zookeeper_config is not None and data_dir is not None:
+        raise click.UsageError("--zookeeper-config and --data-dir exclude each other")
     try:
         check_path(path)
         nodes = (
-            asyncio.run(_read_zookeeper(address or LOCAL, path))
+            asyncio.run(_read_zookeeper(address or LOCAL, zookeeper_config, path))
             if data_dir is None
             else _read_store(data_dir, path)
         )
@@ -81,8 +90,8 @@ def dump(path: str, address: str | None, data_dir: str | None, as_json: bool) ->
         click.echo(f"{node.path}\t{node.version}\t{kind}\t{_as_text(node.data)}".rstrip())
 
 
-async def _read_zookeeper(address: str, top: str) -> list[Node]:
-    store = ZooKeeperStore(address, connection_timeout_ms=CONNECT_TIMEOUT_MS, make_chroot=False)
+async def _read_zookeeper(address: str, config: str | None, top: str) -> list[Node]:
+    store = zookeeper_store(zookeeper_settings(address, config), make_chroot=False)
     session = await store.open_session(SESSION_TIMEOUT_MS)
     try:
         nodes: list[Node] = []

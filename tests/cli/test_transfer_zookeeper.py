@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.plain_tree import assignment_of, topics_of
@@ -100,6 +101,35 @@ def test_export_then_import(tmp_path: Path, zookeeper: str) -> None:
     assert result.exit_code == 0, result.output
     assert f"odradek serve --broker-id 0 --data-dir {store}" in result.output
     assert stored(store) == kafkas
+
+
+def test_nodes_that_only_brokers_may_use(tmp_path: Path, zookeeper: str) -> None:
+    """With zookeeper.set.acl, as brokers make and read them."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "zookeeper.set.acl=true\nodradek.zookeeper.auth.username=broker\n"
+        "odradek.zookeeper.auth.password=right\nlisteners=nonsense\n"
+    )
+    nodes = cluster(HERE) | {"/config/users/alice": b'{"version":1,"config":{}}'}
+    store = make_store(tmp_path / "d", nodes)
+    broker = ("--zookeeper-config", str(file))
+    export(store, zookeeper, *broker)
+    with client(zookeeper) as stranger:
+        with pytest.raises(NoAuthError):
+            stranger.get("/config/users/alice")
+        assert stranger.get("/brokers/topics/here")[0] == nodes["/brokers/topics/here"]
+        with pytest.raises(NoAuthError):
+            stranger.set("/brokers/topics/here", b"mine")
+    (store / STORE).unlink()
+    taking = ("import-zookeeper", "--zookeeper", zookeeper, "--data-dir", store)
+    dump = ("zookeeper", "dump", "--zookeeper", zookeeper, "/config/users")
+    assert "its ACL" in sentence(run(*taking))
+    assert "ACL" in sentence(run(*dump))
+    taken, shown = run(*taking, *broker), run(*dump, *broker)
+    assert taken.exit_code == 0, taken.output
+    assert stored(store).items() >= nodes.items()
+    assert shown.exit_code == 0, shown.output
+    assert "/config/users/alice" in shown.stdout
 
 
 def test_many_topics(tmp_path: Path, zookeeper: str) -> None:

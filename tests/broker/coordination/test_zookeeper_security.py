@@ -12,9 +12,15 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError
 
 from odradek.broker.config import Config, ConfigError
-from odradek.broker.coordination.interface import CoordinationLost, NotAllowed, StoreError
+from odradek.broker.coordination.interface import (
+    CoordinationLost,
+    NotAllowed,
+    StoreError,
+)
 from odradek.broker.coordination.zookeeper import (
+    ZooKeeperAccess,
     ZooKeeperStore,
+    zookeeper_access,
     zookeeper_store,
 )
 from odradek.broker.coordination.zookeeper_address import parse_address
@@ -74,6 +80,23 @@ def store_of(address: str, **settings: str) -> ZooKeeperStore:
             }
         )
     )
+
+
+def access_of(scheme: str, password: str, pem: Path | None = None) -> ZooKeeperAccess:
+    """With ACLs for what is created; `pem`: over TLS."""
+    settings = {
+        "zookeeper.connect": "somewhere:1",
+        "zookeeper.set.acl": "true",
+        "odradek.zookeeper.auth.scheme": scheme,
+        "odradek.zookeeper.auth.username": "broker",
+        "odradek.zookeeper.auth.password": password,
+    }
+    if pem is not None:
+        settings |= {
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.ssl.truststore.location": str(pem),
+        }
+    return zookeeper_access(Config(settings))
 
 
 def acls(server: ZooKeeper, path: str) -> list[tuple[str, str, list[str]]]:

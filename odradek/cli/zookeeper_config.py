@@ -1,0 +1,38 @@
+"""How commands log in to ZooKeeper: by a file with the settings of a broker."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from odradek.broker.config import Config, load_config
+from odradek.broker.settings.declaration import ConfigError
+from odradek.broker.settings.properties import parse_properties
+
+from .errors import CommandError
+
+CONNECT_TIMEOUT_MS: Final = 10_000
+_OF_ZOOKEEPER: Final = ("zookeeper.", "odradek.zookeeper.")
+
+zookeeper_config_option = click.option(
+    "--zookeeper-config",
+    "--zk-tls-config-file",
+    "zookeeper_config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="How to log in to ZooKeeper: the settings zookeeper.* and odradek.zookeeper.* of a"
+    " broker; others are not looked at.",
+)
+
+
+def zookeeper_settings(address: str, file: str | None) -> Config:
+    """The settings of a broker that connects there.  Raises: CommandError."""
+    settings: dict[str, str] = {}
+    try:
+        if file is not None:
+            given = parse_properties(Path(file).read_text(encoding="utf-8"))
+            settings = {k: v for k, v in given.items() if k.startswith(_OF_ZOOKEEPER)}
+        settings.setdefault("zookeeper.connection.timeout.ms", str(CONNECT_TIMEOUT_MS))
+        return load_config(overrides={**settings, "zookeeper.connect": address})
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
+        raise CommandError(f"{file or '--zookeeper'}: {error}") from None
