@@ -73,7 +73,7 @@ async def guarded(
     if request.topics:
         response = await handle(request, call, node)
         for topic in response.topics:
-            if topic.name is not None and not topic.error_code:
+            if topic.name is not None and topic.error_code != ErrorCode.INVALID_REQUEST:
                 operations = rights.operations(ResourceType.TOPIC, topic.name)
                 topic.topic_authorized_operations = operations
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -98,13 +98,17 @@ def _topic(
     name: str, node: Node
 ) -> tuple[DescribeTopicPartitionsResponseTopic, Sequence[PartitionState]]:
     info = node.metadata.topics.get(name)
+    topic = DescribeTopicPartitionsResponseTopic(
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=ALL_ON_TOPIC,  # also if there is none, as in Kafka
+    )
     if info is None:
         legal = is_topic_name(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-        return _refused(name, code), []
-    topic = DescribeTopicPartitionsResponseTopic(name=name, is_internal=is_internal(name))
+        topic.error_code = code
+        return topic, []
     topic.topic_id = info.topic_id
-    topic.topic_authorized_operations = ALL_ON_TOPIC
     return topic, info.partitions
 
 

@@ -88,5 +88,6 @@ async def test_what_is_wrong(broker: RunningBroker) -> None:
         ("absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("no topic", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
+    assert all(topic.topic_authorized_operations > 0 for topic in answer.topics), "as in Kafka"
     answer = await page(client, "a", cursor=("a", -1))
     assert [t.error_code for t in answer.topics] == [ErrorCode.INVALID_REQUEST]

@@ -66,6 +66,12 @@ from odradek.protocol.messages.k61_describe_producers import (
 from odradek.protocol.messages.k65_describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.k66_list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
+from odradek.protocol.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.k75_describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
+from odradek.protocol.messages.k75_describe_topic_partitions import TopicRequest as TopicPage
 from odradek.protocol.schema import Message, Struct
 from tests.broker import requests as single
 from tests.broker.group_requests import (
@@ -206,6 +212,24 @@ def _group_config_requests() -> list[Case]:
         Case("DescribeConfigs of a group", 4, _always(describe)),
         Case("IncrementalAlterConfigs of a group", 1, _always(change)),
         Case("IncrementalAlterConfigs of no group", 1, _always(nameless)),
+    )
+    return [replace(case, kafka="4.3.1") for case in cases]
+
+
+def _requests_of_kraft() -> list[Case]:
+    """What Kafka 3.9 does not serve in ZooKeeper mode."""
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="other", member_id="nobody", member_epoch=1, subscribed_topic_names=[TOPIC, ABSENT]
+    )
+    describe = ConsumerGroupDescribeRequest(
+        group_ids=[GROUP, "other"], include_authorized_operations=True
+    )
+    topics = [TopicPage(name=name) for name in (TOPIC, ABSENT)]
+    cases = (
+        Case("ConsumerGroupHeartbeat", 1, _always(beat)),
+        Case("ConsumerGroupDescribe", 1, _always(describe)),
+        Case("DescribeTopicPartitions", 0, _always(DescribeTopicPartitionsRequest(topics=topics))),
+        Case("DescribeTopicPartitions of all", 0, _always(DescribeTopicPartitionsRequest())),
     )
     return [replace(case, kafka="4.3.1") for case in cases]
 
@@ -455,6 +479,7 @@ CASES: Final = [
         lambda ids: DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID, "other"]),
     ),
     Case("ListTransactions", 1, lambda ids: ListTransactionsRequest()),
+    *_requests_of_kraft(),
     # These change something.
     Case("OffsetDelete", 0, _both(lambda topic: delete_offsets(GROUP, topic, 0))),
     Case("Metadata creates", 9, lambda ids: _metadata(FRESH, create=True), needs_fresh=False),
