@@ -31,13 +31,16 @@ class Authority:
         self._key = directory / "authority.key"
         self._request("authority", "/CN=authority", "-x509", "-days", "3", self.certificate)
 
-    def issue(self, name: str, subject: str, *, host: str = "IP:127.0.0.1") -> Issued:
-        """A certificate of a broker or of a client."""
+    def issue(
+        self, name: str, subject: str, *, host: str = "IP:127.0.0.1", days: int = 3
+    ) -> Issued:
+        """A certificate of a broker or of a client; with 0 days it has expired."""
         certificate, request = (self._directory / f"{name}.{end}" for end in ("pem", "request"))
         extensions = self._directory / "extensions"
         extensions.write_text(f"subjectAltName={host}\n")
         self._request(name, subject, request)
-        signing = ["x509", "-req", "-in", str(request), "-out", str(certificate), "-days", "3"]
+        signing = ["x509", "-req", "-in", str(request), "-out", str(certificate)]
+        signing += ["-days", str(days)]
         signing += ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial"]
         openssl(*signing, "-extfile", str(extensions))
         key, store = self._directory / f"{name}.key", self._directory / f"{name}.store"

@@ -164,6 +164,8 @@ def test_who_is_not_let_in_is_logged_once_and_forgotten(
         caplog.clear()
         assert not await is_let_in(broker, trusting(certificates))
         assert not await is_let_in(broker, trusting(certificates, certificates.stranger))
+        expired = certificates.authority.issue("expired", "/CN=expired", days=0)
+        assert not await is_let_in(broker, trusting(certificates, expired))
         old = trusting(certificates, certificates.alice)
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         assert not await is_let_in(broker, old)
@@ -181,10 +183,21 @@ def test_who_is_not_let_in_is_logged_once_and_forgotten(
     assert [line.partition(" reason=")[2] for line in lines] == [
         "TLS: peer did not return a certificate",
         "the client's certificate is refused: unable to get local issuer certificate",
+        "the client's certificate is refused: certificate has expired",
         "TLS: unsupported protocol",
         f"no rule of ssl.principal.mapping.rules fits {SUBJECT!r}",
     ]
     assert all(f"peer={HOST} listener=SSL" in line for line in lines)
+
+
+def test_who_need_not_show_a_certificate_must_not_show_a_bad_one(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    async def test(broker: RunningBroker) -> None:
+        assert await is_let_in(broker, trusting(certificates))
+        assert not await is_let_in(broker, trusting(certificates, certificates.stranger))
+
+    run(tmp_path, settings_of(certificates, ssl_client_auth="requested"), test)
 
 
 @pytest.mark.parametrize(
