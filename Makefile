@@ -105,7 +105,7 @@ SOAK_transactions := tests/cluster/test_transaction_kills.py $(addprefix tests/w
 SOAK_hostile := tests/fuzz
 SOAK_image   := tests/docker
 SOAK_recorded := $(sort $(wildcard tests/wire/test_*against_kafka.py)) tests/wire/test_control_fences.py \
-	tests/wire/test_cluster_actions.py
+	tests/wire/test_cluster_actions.py tests/broker/rights
 PARTS        := $(sort $(patsubst SOAK_%,%,$(filter SOAK_%,$(.VARIABLES))))
 $(if $(filter-out $(PARTS),$(PART)),$(error PART is one of: $(PARTS)))
 soak: TOOLS += $(if $(filter 0,$(shell id -u)),buildah debootstrap)

@@ -1,5 +1,7 @@
 """What each user gets for each request is what Apache Kafka 3.9.2 gives it."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from odradek.protocol.schema import Message
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.client import Client
 
-from .matrix import ask_all, recorded
+from .matrix import Matrix, ask_all, ask_kafka, label_of, recorded
 from .requests import CASES
 from .users import ADMIN, USERS
 
@@ -48,16 +50,30 @@ async def client_of(broker: RunningBroker, user: str) -> Client:
 @on_broker(AUTHORIZER, both=False)
 async def test_rights_are_those_of_kafka(broker: RunningBroker) -> None:
     broker.node.local.is_alone = False  # otherwise it would hear no other brokers at all
-    ours = by_user(await ask_all(OurUsers(broker)))
-    kafkas = by_user(recorded())
-    assert ours.keys() == kafkas.keys()
-    differences = {
-        key: {"ours": ours[key], "kafka": kafkas[key]} for key in ours if ours[key] != kafkas[key]
-    }
-    assert not differences, "\n".join(f"{key}: {each}" for key, each in differences.items())
+    check_equal(await ask_all(OurUsers(broker)), recorded())
 
 
-def by_user(matrix: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, str], Any]:
+@pytest.mark.java
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("version", sorted({case.kafka for case in CASES}))
+def test_kafka_answers_as_recorded(version: str, tmp_path: Path) -> None:
+    cases = [case for case in CASES if case.kafka == version]
+    labels = {label_of(case) for case in cases}
+    expected = {label: rows for label, rows in recorded().items() if label in labels}
+    check_equal(asyncio.run(ask_kafka(tmp_path, version, cases)), expected)
+
+
+def check_equal(matrix: Matrix, expected: Matrix) -> None:
+    found, wanted = by_user(matrix), by_user(expected)
+    assert found.keys() == wanted.keys()
+    differences = [
+        f"{key}: {found[key]}, not {wanted[key]}" for key in found if found[key] != wanted[key]
+    ]
+    assert not differences, "\n".join(differences)
+
+
+def by_user(matrix: Matrix) -> dict[tuple[str, str], Any]:
     return {
         (case, user): row["answer"]
         for case, rows in matrix.items()
