@@ -62,6 +62,10 @@ CHANGES: Final = {
     35: "1.0: 0-0, 2.0: 0-1, 2.6: 0-2, 3.2: 0-3, 3.3: 0-4, 4.0: 1-4, 4.3: 1-5",  # DescribeLogDirs
     36: "1.0: 0-0, 2.2: 0-1, 2.5: 0-2",  # SaslAuthenticate
     37: "1.0: 0-0, 2.0: 0-1, 2.5: 0-2, 2.7: 0-3",  # CreatePartitions
+    38: "1.1: 0-0, 2.0: 0-1, 2.4: 0-2, 3.3: 0-3, 4.0: 1-3",  # CreateDelegationToken
+    39: "1.1: 0-0, 2.0: 0-1, 2.5: 0-2, 4.0: 1-2",  # RenewDelegationToken
+    40: "1.1: 0-0, 2.0: 0-1, 2.5: 0-2, 4.0: 1-2",  # ExpireDelegationToken
+    41: "1.1: 0-0, 2.0: 0-1, 2.5: 0-2, 3.3: 0-3, 4.0: 1-3",  # DescribeDelegationToken
     42: "1.1: 0-0, 2.0: 0-1, 2.4: 0-2",  # DeleteGroups
     43: "2.2: 0-0, 2.4: 0-2",  # ElectLeaders
     44: "2.3: 0-0, 2.4: 0-1",  # IncrementalAlterConfigs

@@ -110,6 +110,10 @@ NEEDED: Final[dict[int, Needed]] = {
     35: Needed(whole=(_cluster(DESCRIBE),)),  # DescribeLogDirs
     36: _NOTHING,  # SaslAuthenticate
     37: Needed(each=(_topics(ALTER),)),  # CreatePartitions
+    38: Needed(each=(Right(Operation.CREATE_TOKENS, ResourceType.USER),)),  # CreateDelegationToken
+    39: _NOTHING,  # RenewDelegationToken
+    40: _NOTHING,  # ExpireDelegationToken
+    41: _NOTHING,  # DescribeDelegationToken
     42: Needed(each=(_groups(DELETE),)),  # DeleteGroups
     43: Needed(whole=(_cluster(ALTER),)),  # ElectLeaders
     44: _CHANGING_CONFIGS,  # IncrementalAlterConfigs

@@ -44,6 +44,10 @@ from odradek.protocol.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from odradek.protocol.messages.k38_create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.k39_renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.k40_expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.protocol.messages.k41_describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.k44_incremental_alter_configs import (
@@ -313,6 +317,10 @@ SENSIBLE: Final[dict[int, Callable[[int, bytes], Message]]] = {
         components=[ComponentData(entity_type="user", match_type=2, match=None)]
     ),
     49: _alter_client_quotas,
+    38: lambda version, topic_id: CreateDelegationTokenRequest(),
+    39: lambda version, topic_id: RenewDelegationTokenRequest(hmac=b"x"),
+    40: lambda version, topic_id: ExpireDelegationTokenRequest(hmac=b"x"),
+    41: lambda version, topic_id: DescribeDelegationTokenRequest(),
     42: lambda version, topic_id: DeleteGroupsRequest(groups_names=["absent"]),
     47: lambda version, topic_id: delete_offsets("group", TOPIC, 0),
     44: lambda version, topic_id: change_configs(2, TOPIC, ("segment.ms", 0, "86400000")),

@@ -47,6 +47,10 @@ EXPECTED: dict[str, Callable[[int], int]] = {
     "DescribeTransactionJournal": lambda version: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     "SaslHandshake": lambda version: ErrorCode.ILLEGAL_SASL_STATE,
     "SaslAuthenticate": lambda version: ErrorCode.ILLEGAL_SASL_STATE,
+    **dict.fromkeys(
+        (f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")),
+        lambda version: ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ),
     "DeleteTopics": lambda version: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 

@@ -32,10 +32,6 @@ SENDERS: Final = {
     Need.BROKER_TO_FOLLOW: "clients; followers are brokers",
 }
 NOT_SERVED: Final = {
-    38: "CreateDelegationToken",
-    39: "RenewDelegationToken",
-    40: "ExpireDelegationToken",
-    41: "DescribeDelegationToken",
     57: "UpdateFeatures",
     58: "Envelope",
 }

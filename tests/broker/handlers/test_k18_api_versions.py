@@ -15,8 +15,8 @@ from tests.broker.group_requests import consumer_heartbeat
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.api_versions import kafkas_ranges
 
-NOT_YET = {17, *range(24, 32), 36, 38, 39, 40, 41, 50, 51, 57, 58, 65, 66}
-"""Logins, transactions, access control, tokens, SCRAM, feature updates and forwarding."""
+NOT_YET = {17, *range(24, 32), 36, 50, 51, 57, 58, 65, 66}
+"""Logins, transactions, access control, SCRAM, feature updates and forwarding."""
 
 
 @on_broker(both=False)

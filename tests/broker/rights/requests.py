@@ -29,6 +29,13 @@ from odradek.protocol.messages.k35_describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from odradek.protocol.messages.k38_create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from odradek.protocol.messages.k39_renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.k40_expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.protocol.messages.k41_describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.k43_elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.k45_alter_partition_reassignments import (
@@ -214,6 +221,32 @@ def _group_config_requests() -> list[Case]:
         Case("IncrementalAlterConfigs of no group", 1, _always(nameless)),
     )
     return [replace(case, kafka="4.3.1") for case in cases]
+
+
+def _token_requests() -> list[Case]:
+    """Delegation tokens are not built, and Kafka has none without a key for them."""
+
+    def create(owner: str | None = None, renewer: str = "User") -> Callable[[Ids], Message]:
+        return _always(
+            CreateDelegationTokenRequest(
+                owner_principal_type=owner and "User",
+                owner_principal_name=owner,
+                renewers=[CreatableRenewers(principal_type=renewer, principal_name="somebody")],
+            )
+        )
+
+    return [
+        Case("CreateDelegationToken", 3, create()),
+        Case("CreateDelegationToken for another", 3, create("somebody")),
+        Case("CreateDelegationToken for nobody's renewal", 3, create(renewer="Group")),
+        Case("CreateDelegationToken", 1, create()),
+        Case("RenewDelegationToken", 2, _always(RenewDelegationTokenRequest(hmac=b"x"))),
+        Case("ExpireDelegationToken", 2, _always(ExpireDelegationTokenRequest(hmac=b"x"))),
+        Case("DescribeDelegationToken", 3, _always(DescribeDelegationTokenRequest())),
+        Case(
+            "DescribeDelegationToken of some", 1, _always(DescribeDelegationTokenRequest(owners=[]))
+        ),
+    ]
 
 
 def _requests_of_kraft() -> list[Case]:
@@ -479,6 +512,7 @@ CASES: Final = [
         lambda ids: DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID, "other"]),
     ),
     Case("ListTransactions", 1, lambda ids: ListTransactionsRequest()),
+    *_token_requests(),
     *_requests_of_kraft(),
     # These change something.
     Case("OffsetDelete", 0, _both(lambda topic: delete_offsets(GROUP, topic, 0))),

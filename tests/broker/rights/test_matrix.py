@@ -29,9 +29,13 @@ class OurUsers:
         self._broker = broker
         self._clients: dict[str, Client] = {}
 
-    async def ask(self, user: str, request: Message, version: int) -> Any:
-        if user not in self._clients:
+    async def connect(self) -> None:
+        """Let all of them in; from then on they count as having logged in."""
+        for user in USERS:
             self._clients[user] = await client_of(self._broker, user)
+        self._broker.node.config.security_protocols["PLAINTEXT"] = "SASL_PLAINTEXT"
+
+    async def ask(self, user: str, request: Message, version: int) -> Any:
         return await self._clients[user].ask(request, version)
 
 
@@ -50,7 +54,9 @@ async def client_of(broker: RunningBroker, user: str) -> Client:
 @on_broker(AUTHORIZER, both=False)
 async def test_rights_are_those_of_kafka(broker: RunningBroker) -> None:
     broker.node.local.is_alone = False  # otherwise it would hear no other brokers at all
-    check_equal(await ask_all(OurUsers(broker)), recorded())
+    users = OurUsers(broker)
+    await users.connect()
+    check_equal(await ask_all(users), recorded())
 
 
 @pytest.mark.java

@@ -23,6 +23,7 @@ OPERATIONS: Final = {
     ResourceType.GROUP: (3, 6, 8, 10, 11),
     ResourceType.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
     ResourceType.TRANSACTIONAL_ID: (4, 8),
+    ResourceType.USER: (13, 14),
 }
 TOGETHER: Final = (
     "topic-read,group-read",
