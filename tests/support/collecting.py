@@ -1,8 +1,10 @@
 """What is freed at once, and what is left to the garbage collector."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from .awaiting import until
 
 
 @contextmanager
@@ -19,3 +21,12 @@ def nothing_collected() -> Iterator[None]:
 def count_alive(*kinds: type) -> int:
     """How many objects of these kinds there are."""
     return sum(isinstance(each, kinds) for each in gc.get_objects())
+
+
+@asynccontextmanager
+async def nothing_left(*kinds: type) -> AsyncIterator[None]:
+    """What is done meanwhile leaves no objects of these kinds to the collector."""
+    with nothing_collected():
+        before = count_alive(*kinds)
+        yield
+        await until(lambda: count_alive(*kinds) <= before)

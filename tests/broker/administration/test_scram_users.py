@@ -34,7 +34,7 @@ from odradek.protocol.messages.k51_alter_user_scram_credentials import (
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.scram import answer_to
 
 from ..requests import change_configs
@@ -165,9 +165,8 @@ async def test_nothing_of_a_refused_change_is_left_to_the_collector(
     broker: RunningBroker, user: str, code: ErrorCode
 ) -> None:
     client = await broker.client()
-    with nothing_collected():
+    async with nothing_left(Refused):
         assert await delete(client, user) == code
-        await until(lambda: not count_alive(Refused))
 
 
 @on_broker(SETTINGS, both=False)

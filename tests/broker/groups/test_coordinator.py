@@ -27,7 +27,7 @@ from tests.broker.requests import alter_log_dirs, delete_topics
 from tests.broker.running import RunningBroker, on_broker, running
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 
 DAY_MS = 86_400_000
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
@@ -117,14 +117,12 @@ async def test_nothing_of_a_deleted_partition_is_left_to_the_collector(
     kinds = (Partition, Log, LedPartition, Shard, ClassicGroup, ConsumerGroup)
     client = await broker.client()
     await client.create_topic("orders", 2)
-    with nothing_collected():
-        before = count_alive(*kinds)
+    async with nothing_left(*kinds):
         await client.ask(FindCoordinatorRequest(key="g"), 3)
         await joined(client)
         joining = consumer_heartbeat("new", "m")
         assert (await client.ask(joining, 1)).error_code == 0
         await client.ask(delete_topics(6, "__consumer_offsets"), 6)
-        await until(lambda: count_alive(*kinds) == before)
 
 
 @on_broker(LATER, both=False)

@@ -17,7 +17,7 @@ from tests.broker.requests import metadata
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.messages import batch_of, produce_request
 
 from .test_waiting_produce import HeldThreads, log_end, numbered, result, send
@@ -93,10 +93,9 @@ async def test_nothing_of_what_a_thread_refuses_is_left_to_the_collector(
 ) -> None:
     client = await broker.client()
     await client.create_topic("t")
-    with nothing_collected():
+    async with nothing_left(Refused, MalformedMessage):
         answer = await client.produce("t", altered(HEAVY["many records"], crc=1))
         assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
-        await until(lambda: not count_alive(Refused, MalformedMessage))
 
 
 @on_broker({"compression.type": "lz4"}, both=False)

@@ -23,7 +23,7 @@ from tests.broker.requests import delete_topics
 from tests.broker.running import RunningBroker, on_broker, waiters_of
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, records_in
 
@@ -181,10 +181,9 @@ async def test_nothing_of_what_is_out_of_range_is_left_to_the_collector(
 ) -> None:
     client = await broker.client()
     await client.create_topic("t")
-    with nothing_collected():
+    async with nothing_left(OffsetOutOfRange):
         data = await client.fetch("t", 9)
         assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        await until(lambda: not count_alive(OffsetOutOfRange))
 
 
 @on_broker(both=False)

@@ -14,7 +14,7 @@ from odradek.storage.log.timestamps import AT_ONCE_RECORDS_MAX, LongSearch
 from tests.broker.running import RunningBroker, on_broker
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.messages import batch_of, list_offsets
 
 from .test_waiting_produce import HeldThreads
@@ -160,10 +160,9 @@ async def test_nothing_of_a_long_search_is_left_to_the_collector(broker: Running
     client = await broker.client()
     await client.create_topic("t")
     await client.append("t", batch_of(b"", timestamp=1000, codec=Codec.GZIP))
-    with nothing_collected():
+    async with nothing_left(LongSearch):
         for timestamp in (500, MAX_TIMESTAMP):
             assert of(await look_up(client, timestamp)) == (1000, 0, 0)
-        await until(lambda: not count_alive(LongSearch))
 
 
 @on_broker(both=False)

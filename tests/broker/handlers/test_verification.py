@@ -24,7 +24,7 @@ from tests.broker.transaction_requests import (
 )
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.messages import batch_of
 
 SETTINGS = {
@@ -88,10 +88,9 @@ async def test_nothing_of_an_answer_is_left_to_the_collector(
 ) -> None:
     client = await broker.client()
     producer_id, epoch = await begin(broker, client)
-    with nothing_collected():
+    async with nothing_left(NotVerified):
         stranger = await write(client, (producer_id + 1, epoch), version=version)
         assert stranger.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        await until(lambda: not count_alive(NotVerified))
 
 
 @on_broker(SETTINGS, both=False)

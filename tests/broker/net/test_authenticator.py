@@ -26,7 +26,7 @@ from odradek.protocol.messages.k36_sasl_authenticate import (
 from tests.support.awaiting import until
 from tests.support.certificates import Certificates
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.connections import HungUp
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of
@@ -82,15 +82,13 @@ async def test_a_user_logs_in(broker: RunningBroker) -> None:
 async def test_a_closed_connection_leaves_nothing_to_the_collector(
     broker: RunningBroker, logs_in: bool
 ) -> None:
-    with nothing_collected():
-        before = count_alive(Connection, Authenticator)
+    async with nothing_left(Connection, Authenticator):
         for _ in range(3):
             client = await broker.client()
             if logs_in:
                 await log_in(client)
             client.send_bytes(struct.pack(">i", -1))
             assert await client.is_closed()
-        await until(lambda: count_alive(Connection, Authenticator) == before)
 
 
 @on_broker(SETTINGS)

@@ -23,7 +23,7 @@ from odradek.protocol.messages.k03_metadata import MetadataRequest, MetadataResp
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.awaiting import until
 from tests.support.client import Client
-from tests.support.collecting import count_alive, nothing_collected
+from tests.support.collecting import nothing_left
 from tests.support.connections import HungUp
 from tests.support.frames import framed, request_bytes
 from tests.support.messages import batch_of, fetch_request, produce_request, records_in
@@ -189,14 +189,12 @@ async def test_the_software_of_a_client_is_in_the_log(
 @on_broker()
 async def test_a_closed_connection_leaves_nothing_to_the_collector(broker: RunningBroker) -> None:
     """It would look through everything for so long that others notice."""
-    with nothing_collected():
-        before = count_alive(Connection)
+    async with nothing_left(Connection):
         for _ in range(5):
             client = await broker.client()
             assert await is_served(client)
             client.send_bytes(FRAME_SIZE.pack(-1))
             assert await client.is_closed()
-        await until(lambda: count_alive(Connection) == before)
 
 
 # Order.
