@@ -32,7 +32,7 @@ async def main(given: argparse.Namespace) -> None:
         await logins.run()
         counts |= logins.counts
     else:
-        counts |= await send_frames(listener, given.seed, given.count)
+        counts |= await send_frames(listener, given.seed, given.count, given.per_second)
         if tls is not None and given.records:
             records = RecordSender(given.seed, given.port, given.records, tls)
             await records.run()
@@ -40,14 +40,16 @@ async def main(given: argparse.Namespace) -> None:
     print(json.dumps(counts | {"seconds": round(time.monotonic() - began_s, 1)}))
 
 
-async def send_frames(listener: Listener, seed: int, count: int) -> dict[str, float]:
+async def send_frames(
+    listener: Listener, seed: int, count: int, per_second: float | None
+) -> dict[str, float]:
     """Send frames; return what has become of them."""
     async with await listener.connect() as client:
         ids = [(await client.create_topic(name, 2)).topic_id for name in TOPICS]
         for key_type in (0, 1):  # the topics of the coordinators
             request = FindCoordinatorRequest(coordinator_keys=["any"], key_type=key_type)
             await client.ask(request, 4)
-    sender = Sender(Frames(seed, ids), listener, count)
+    sender = Sender(Frames(seed, ids), listener, count, per_second)
     await sender.run()
     return dict(sender.counts)
 
@@ -57,11 +59,16 @@ if __name__ == "__main__":
     parser.add_argument("port", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50_000)
+    parser.add_argument("--per-second", type=float, help="frames; as many as are taken by default")
     parser.add_argument("--ca", help="for a listener with TLS: the authority's certificate")
     parser.add_argument("--records", type=int, default=1000, help="orders of records of TLS")
     parser.add_argument(
         "--logins", type=int, help="for a listener with SASL: orders of requests, instead of frames"
     )
+    parser.add_argument("--idle", action="store_true", help="compute only when nobody else does")
     given = parser.parse_args()
-    os.nice(NICE)
+    if given.idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(NICE)
     asyncio.run(main(given))

@@ -13,6 +13,7 @@ from typing import Final
 
 from tests.kafka.apache import apache_kafka
 from tests.support.certificates import make_certificates
+from tests.support.connections import HungUp
 
 from .flood import flood
 from .target import SETTINGS, GoodClient, attacked
@@ -42,9 +43,10 @@ def kafka() -> Iterator[int]:
 
 
 def shown(waits_ms: list[float]) -> str:
-    """Of sorted milliseconds, what a reader wants to know."""
-    found = [f"{name} {waits_ms[int(len(waits_ms) * part)]:.2f}" for name, part in SHOWN.items()]
-    return f"{', '.join(found)}, most {waits_ms[-1]:.1f} ms of {len(waits_ms)}"
+    """Of waits, what a reader wants to know."""
+    ordered, count = sorted(waits_ms), len(waits_ms)
+    found = [f"{name} {ordered[int(count * part)]:.2f}" for name, part in SHOWN.items()]
+    return f"{', '.join(found)}, most {ordered[-1]:.1f} ms of {count}"
 
 
 def compare(frames: int, seed: int) -> None:
@@ -56,11 +58,16 @@ def compare(frames: int, seed: int) -> None:
             good.waits_ms()
             good.work_with_pauses(IDLE)
             idle_ms = good.waits_ms()
-            counts = flood(port, ["--seed", str(seed), "--count", str(frames)], good.work)
+            try:
+                counts = flood(port, ["--seed", str(seed), "--count", str(frames)], good.work)
+                said = f"{counts['frames'] / counts['seconds']:.0f} frames a second; {counts}"
+            except (AssertionError, HungUp) as failed:
+                said = f"the good client was served no more: {failed!r}"
             beside_ms = good.waits_ms()
         print(f"{name}: idle {shown(idle_ms)}")
         print(f"  beside hostile frames {shown(beside_ms)}")
-        print(f"  {counts['frames'] / counts['seconds']:.0f} frames a second; {counts}", flush=True)
+        print(f"  in the second half {shown(beside_ms[len(beside_ms) // 2 :])}")
+        print(f"  {said}", flush=True)
 
 
 if __name__ == "__main__":

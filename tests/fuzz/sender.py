@@ -1,6 +1,7 @@
 """Sends hostile frames over connections that live as long as the broker lets them."""
 
 import asyncio
+import time
 from collections import Counter
 from typing import Final
 
@@ -25,16 +26,20 @@ LAST: Final = framed(request_bytes(ApiVersionsRequest(), 0, correlation_id=LAST_
 class Sender:
     """Sends so many frames."""
 
-    def __init__(self, frames: Frames, listener: Listener, count: int) -> None:
+    def __init__(
+        self, frames: Frames, listener: Listener, count: int, per_second: float | None = None
+    ) -> None:
         self.counts: Counter[str] = Counter()
         """Frames, how many hang-ups and waits they led to, and answers."""
         self._frames = frames
         self._listener = listener
         self._count = count
+        self._per_second = per_second
         self._others: dict[Kind, list[bytes]] = {kind: [] for kind in Kind}
 
     async def run(self) -> None:
-        """Send all frames."""
+        """Send all frames, at most so many in a second."""
+        self._began_s = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for kind in Kind:
                 for _ in range(CONNECTIONS[kind]):
@@ -54,6 +59,9 @@ class Sender:
     async def _send(self, kind: Kind) -> None:
         client: Client | None = None
         while frames := self._take(kind):
+            if self._per_second is not None:
+                due_s = self._began_s + self.counts["frames"] / self._per_second
+                await asyncio.sleep(due_s - time.monotonic())
             if client is None:
                 client = await self._listener.connect()
                 self.counts["connections"] += 1
