@@ -150,7 +150,7 @@ class Delivery:
     def _account(self) -> str:
         """How many records are written for certain."""
         written = self._sent - len(self._producer) - self._failed
-        return f"of {count_of(self._sent, 'record')} that were sent, {written} are written"
+        return f"{count_of(self._sent, 'record')} sent, {written} of them written"
 
     def _print(self, lines: bytes) -> None:
         try:

@@ -68,7 +68,7 @@ for codec in gzip snappy lz4 zstd; do odradek produce orders --value $codec -z $
 
 odradek consume orders --until now | sort
 
-odradek consume orders --until now -p 0,1
+odradek consume orders --until now -p 0,1 | sort
 
 odradek consume orders --tail 1 -p 0
 
@@ -110,7 +110,7 @@ odradek consume orders --until now | head -1 > /dev/null
 
 timeout -s INT 3 odradek consume orders --tail 1 -p 0
 
-odradek consume orders --until now --json | odradek produce copy --json
+odradek consume orders -p 1 -n 1 --until now --json | odradek produce copy --json
 
 odradek consume orders --until now --json | odradek produce copy --json -p any && odradek topics describe copy --offsets
 
