@@ -140,8 +140,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker that says nothing sensible, or that would have no effect."""
-    if _BROKER in item.stash:  # of its last run, if a test runs again
-        del item.stash[_BROKER], item.stash[_RESULTS]
+    of_last_run: tuple[pytest.StashKey[Any], ...] = (_BROKER, _RESULTS)
+    for key in of_last_run:  # if a test runs again
+        if key in item.stash:
+            del item.stash[key]
     if item.get_closest_marker("odradek") is not None:
         _marked(item, *_or_fail(lambda: _usual(item.config)))
         scope = _given(item.config, "scope")
@@ -304,7 +306,8 @@ def _clean(node: Any, servers: Servers, wanted: Wanted, topics: Topics) -> Itera
     server = _server(servers, wanted)
     server.clean(topics)
     broker = server.broker
-    _watch(node, broker)
+    node.stash.setdefault(_BROKER, broker)
+    node.stash.setdefault(_RESULTS, [])
     yield broker
     _fail_if_unused(node, server.end())
 
@@ -318,13 +321,17 @@ def odradek_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Br
     """
     from odradek.testing import Broker
 
+    stash = request.node.stash
+    stash.setdefault(_RESULTS, [])
+    has_other = not {"odradek", "odradek_cluster"}.isdisjoint(request.fixturenames)
     made: list[Broker] = []
     with ExitStack() as stack:
 
         def start(**arguments: Any) -> Broker:
             broker = stack.enter_context(Broker(**arguments))
             made.append(broker)
-            _watch(request.node, broker)
+            if not has_other:  # otherwise a test that fails reports of that one
+                stash.setdefault(_BROKER, broker)
             return broker
 
         yield start
@@ -334,12 +341,6 @@ def odradek_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Br
                 broker._wake()
                 unused += broker.faults.end()
     _fail_if_unused(request.node, unused)
-
-
-def _watch(node: Any, broker: Broker) -> None:
-    """Have tests of this node that fail report of this broker, if it is their first."""
-    node.stash.setdefault(_BROKER, broker)
-    node.stash.setdefault(_RESULTS, [])
 
 
 def _fail_if_unused(node: Any, unused: list[str]) -> None:
@@ -362,10 +363,12 @@ def pytest_runtest_makereport(
         from odradek.testing.report import known_requests
 
         item.stash[_REQUESTS_BEFORE] = known_requests(node.stash[_BROKER])
-    if report.when == "call" and node is not None and not report.skipped:
-        node.stash[_RESULTS].append(report.passed)
-        if report.failed:
-            report.sections += _sections(item, node.stash[_BROKER])
+    if report.when == "call" and not report.skipped:
+        for each in item.listchain():
+            if _RESULTS in each.stash:
+                each.stash[_RESULTS].append(report.passed)
+        if report.failed and node is not None:
+            report.sections += _sections(item, node)
     return report
 
 
@@ -374,11 +377,12 @@ def _node_with_broker(item: pytest.Item) -> Any:
     return next((node for node in reversed(item.listchain()) if _BROKER in node.stash), None)
 
 
-def _sections(item: pytest.Item, broker: Broker) -> list[tuple[str, str]]:
+def _sections(item: pytest.Item, node: Any) -> list[tuple[str, str]]:
     """What a failed test reports; with odradek_keep, also where a copy of its files is."""
     from odradek.testing.report import Report, keep
 
-    before = item.stash.get(_REQUESTS_BEFORE, frozenset())
+    broker = node.stash[_BROKER]
+    before = frozenset() if node is item else item.stash.get(_REQUESTS_BEFORE, frozenset())
     sections = Report(broker, item.stash[_BEGAN_S], before).sections()
     if _given(item.config, "keep") == "failed":
         factory: pytest.TempPathFactory = item.config.stash[_FACTORY]

@@ -268,6 +268,10 @@ def test_a_rule_there_never_acts(odradek_factory):
 def test_one_fails(odradek_factory):
     odradek_factory(in_process=True).topics.create("mine")
     assert False, "its own reason"
+
+
+def test_none_is_started(odradek_factory):
+    pass
 """
 
 
@@ -276,6 +280,36 @@ def test_a_cluster_and_more_brokers(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(MORE_BROKERS)
     done = pytest_run(tmp_path, "--odradek-in-process=true", "-W", "ignore")
     said = done.stdout
-    assert "1 failed, 6 passed, 1 error" in said, said + done.stderr
+    assert "1 failed, 7 passed, 1 error" in said, said + done.stderr
     assert "ERROR test_user.py::test_a_rule_there_never_acts" in said
     assert "mine: 0 ends at 0" in said
+
+
+FACTORY_IN_CLASS = """
+class TestOne:
+    def test_leaves_a_rule_unused(self, odradek):
+        odradek.topics.create("of-the-class")
+        odradek.faults.add(api="Fetch", topic="orders", close=True)
+
+    def test_fails_with_both(self, odradek, odradek_factory):
+        odradek_factory(in_process=True).topics.create("of-the-factory")
+        assert False, "its own reason"
+
+
+class TestTwo:
+    def test_has_both(self, odradek, odradek_factory):
+        odradek.faults.add(api="Fetch", topic="payments", close=True)
+        odradek_factory(in_process=True)
+"""
+
+
+@pytest.mark.slow
+def test_tests_with_more_brokers_count_for_their_class(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(FACTORY_IN_CLASS)
+    options = ("--odradek-in-process=true", "--odradek-scope=class", "-W", "ignore")
+    done = pytest_run(tmp_path, *options)
+    said = done.stdout
+    assert "1 failed, 2 passed, 1 error" in said, said + done.stderr
+    assert "topic='payments', close=True): no Fetch came" in said
+    assert "topic='orders'" not in said
+    assert "of-the-class: 0 ends at 0" in said and "of-the-factory: 0" not in said
