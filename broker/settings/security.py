@@ -9,9 +9,16 @@ from .declaration import (
     LONG,
     PASSWORD,
     STRING,
+    Kind,
     Setting,
     Value,
 )
+
+_KAFKAS_ENGINES: Final = "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"
+_ENGINES: Final = Kind(
+    CLASS.name, CLASS.code, CLASS.noun, lambda text: None if text == _KAFKAS_ENGINES else text
+)
+"""Kafka's own class, which it takes if none is set, is read as none."""
 
 # fmt: off
 
@@ -43,7 +50,7 @@ SSL: Final[tuple[Setting[Value], ...]] = (
         "Java's algorithm for trust."),
     Setting("ssl.secure.random.implementation", STRING.or_none, None,
         "Java's source of random numbers for TLS."),
-    Setting("ssl.engine.factory.class", CLASS.or_none, None,
+    Setting("ssl.engine.factory.class", _ENGINES, None,
         "A Java class that makes TLS engines.",
         refused_because="clients would be let in whom this class refuses"),
 )

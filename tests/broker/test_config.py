@@ -148,6 +148,19 @@ def test_what_cannot_be_used(settings: dict[str, str], word: str) -> None:
     assert word in str(error.value)
 
 
+@pytest.mark.parametrize("prefix", ["", "listener.name.plaintext."])
+@pytest.mark.parametrize(
+    ("name", "of_kafka"),
+    [
+        ("principal.builder.class", "authenticator.DefaultKafkaPrincipalBuilder"),
+        ("ssl.engine.factory.class", "ssl.DefaultSslEngineFactory"),
+    ],
+)
+def test_the_classes_of_kafka_itself_are_no_others(prefix: str, name: str, of_kafka: str) -> None:
+    config = Config({prefix + name: f"org.apache.kafka.common.security.{of_kafka}"})
+    assert config.warnings == ()
+
+
 def test_no_limit_of_request_memory() -> None:
     assert Config({"queued.max.request.bytes": "-1"}).queued_max_request_bytes == -1
 
