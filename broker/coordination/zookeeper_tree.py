@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S: Final = 15.0
 SESSION_TIMEOUT_S: Final = 10.0
+REFUSED: Final = "ZooKeeper refuses the credentials"
 REQUEST_TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 500
 OF_ZOOKEEPER: Final = "/zookeeper"
@@ -103,6 +104,7 @@ class ZooKeeperTree:
     def _answer(self, result: Result, path: str) -> Any:
         """Await ZooKeeper's answer; None if there is no such node.  Raises: CoordinationError."""
         from kazoo.exceptions import (
+            AuthFailedError,
             ConnectionClosedError,
             ConnectionLoss,
             KazooException,
@@ -120,6 +122,8 @@ class ZooKeeperTree:
             raise CoordinationError(f"{path} was made meanwhile: run this again") from error
         except NoAuthError as error:
             raise CoordinationError(f"ZooKeeper lets only others use {path}: its ACL") from error
+        except AuthFailedError as error:  # SASL begins when the session is there
+            raise CoordinationLost(REFUSED) from error
         except (ConnectionLoss, ConnectionClosedError, SessionExpiredError) as error:
             raise CoordinationLost("ZooKeeper hung up: run this again") from error
         except self._client.handler.timeout_exception as error:
@@ -135,8 +139,7 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
     Raises: CoordinationError.
     """
     try:
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import AuthFailedError
+        from kazoo.client import KazooClient, KeeperState
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
         raise NoKazoo from error
@@ -152,13 +155,20 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
         handler=None if access.tls is None else _with_tls(access.tls),
         **(access.client_options or {}),
     )
+    refusals = []
+
+    def note_refusal(state: str) -> None:
+        if client.client_state == KeeperState.AUTH_FAILED:
+            refusals.append(state)
+
+    client.add_listener(note_refusal)
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
-    except (KazooTimeoutError, AuthFailedError, OSError, ValueError) as error:
+    except (KazooTimeoutError, OSError, ValueError) as error:
         client.stop()
         client.close()
-        if isinstance(error, AuthFailedError):
-            raise CoordinationLost(f"ZooKeeper at {hosts} refuses the credentials") from error
+        if refusals:
+            raise CoordinationLost(REFUSED) from error
         raise CoordinationLost(f"ZooKeeper cannot be reached at {hosts}") from error
     try:
         yield ZooKeeperTree(client, chroot, acls_by_path(set_acl=access.set_acl))
@@ -176,6 +186,12 @@ def _with_tls(tls: "SSLContext") -> "SequentialThreadingHandler":
         def create_connection(self, *args: Any, **options: Any) -> Any:
             connection = super().create_connection(*args, **options)
             return tls.wrap_socket(connection, server_hostname=options["hostname"])
+
+        def select(self, reading: Any, *others: Any) -> Any:
+            decrypted = [end for end in reading if getattr(end, "pending", int)()]
+            if decrypted:  # TLS has data buffered; the socket need not become readable
+                return decrypted, [], []
+            return super().select(reading, *others)
 
     return TlsHandler()
 

@@ -4,16 +4,19 @@ import asyncio
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError
 
 from odradek.broker.config import Config, ConfigError
+from odradek.broker.coordination import zookeeper_tree as zookeeper_tree_module
 from odradek.broker.coordination.interface import (
     CoordinationLost,
+    Create,
     NotAllowed,
     StoreError,
 )
@@ -25,6 +28,7 @@ from odradek.broker.coordination.zookeeper import (
 )
 from odradek.broker.coordination.zookeeper_address import parse_address
 from odradek.broker.coordination.zookeeper_handler import LoopHandler
+from odradek.broker.coordination.zookeeper_tree import _with_tls, zookeeper_tree
 from tests.broker.administration.test_scram_users import add as add_scram_user
 from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import new_chroot
@@ -219,6 +223,26 @@ async def test_a_wrong_password(server: ZooKeeper) -> None:
 
 
 @pytest.mark.java
+def test_who_may_not_see_a_whole_tree(
+    server: ZooKeeper, pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = access_of("sasl", "wrong")
+    with (
+        pytest.raises(CoordinationLost, match="refuses the credentials"),
+        zookeeper_tree(server.address, wrong) as tree,
+    ):
+        tree.read()
+    monkeypatch.setattr(zookeeper_tree_module, "CONNECT_TIMEOUT_S", 2.0)
+    distrusting = ZooKeeperAccess(tls=ssl.create_default_context())
+    address = f"127.0.0.1:{server.settings['secureClientPort']}"
+    with (
+        pytest.raises(CoordinationLost, match="cannot be reached"),
+        zookeeper_tree(address, distrusting),
+    ):
+        pass
+
+
+@pytest.mark.java
 @asynchronous
 async def test_tls(server: ZooKeeper, pem: Path) -> None:
     chroot = new_chroot()
@@ -240,13 +264,35 @@ async def test_tls(server: ZooKeeper, pem: Path) -> None:
         await stranger.open_session(TIMEOUT_MS)
 
 
+@pytest.mark.java
+@pytest.mark.parametrize("scheme", ["digest", "sasl"])
+def test_a_whole_tree_over_tls(server: ZooKeeper, pem: Path, scheme: str) -> None:
+    chroot = new_chroot()
+    address = f"127.0.0.1:{server.settings['secureClientPort']}{chroot}"
+    nodes = {"/brokers": b"x"} | {f"/brokers/{number}": b"y" * 1000 for number in range(300)}
+    with zookeeper_tree(address, access_of(scheme, "right", pem)) as tree:
+        tree.apply([Create(path, data) for path, data in nodes.items()], lambda done: None)
+    with zookeeper_tree(address, access_of(scheme, "right", pem)) as tree:
+        assert tree.read() == nodes
+    mine = (scheme, "broker", ["ALL"])
+    world = ("world", "anyone", ["READ"])
+    assert acls(server, chroot) == acls(server, f"{chroot}/brokers/1") == [mine, world]
+
+
+def loop_handler(tls: ssl.SSLContext) -> LoopHandler:
+    return LoopHandler(tls, handshake_s=10)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("handler_with", [loop_handler, _with_tls])
 @asynchronous
-async def test_answers_that_came_in_one_tls_record(pem: Path) -> None:
+async def test_answers_that_came_in_one_tls_record(
+    pem: Path, handler_with: Callable[[ssl.SSLContext], Any]
+) -> None:
     """Once the first is read, TLS holds the others: the wire is silent until the next ping."""
     at_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     at_server.load_cert_chain(pem)
-    handler = LoopHandler(ssl.create_default_context(cafile=str(pem)), handshake_s=10)
+    handler = handler_with(ssl.create_default_context(cafile=str(pem)))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = listening.getsockname()
         connecting = asyncio.to_thread(
