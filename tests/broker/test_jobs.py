@@ -14,6 +14,7 @@ import pytest
 
 from odradek.broker.jobs import ChildJobs, JobFailed
 from odradek.broker.runtime import DaemonOffload
+from tests.support.awaiting import turns
 from tests.support.waiting import until
 
 DEADLINE_S = 10
@@ -56,9 +57,9 @@ def test_a_job_fails_if_no_process_can_be_started(
         asyncio.run(ChildJobs(DaemonOffload("jobs"))("scrub", {}))
 
 
-@pytest.mark.parametrize("turns", [1, 2, 10])
+@pytest.mark.parametrize("count", [1, 2, 10])
 def test_a_job_that_is_cancelled_twice_leaves_no_process(
-    turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a crash of the broker, and the end of its loop right after it."""
     monkeypatch.setattr(sys, "executable", fake_python(tmp_path, "exec sleep 60"))
@@ -66,8 +67,7 @@ def test_a_job_that_is_cancelled_twice_leaves_no_process(
 
     async def cancel_twice() -> None:
         job = asyncio.ensure_future(ChildJobs(DaemonOffload("jobs"))("scrub", {}))
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await turns(count)
         assert len(psutil.Process().children()) == len(before) + 1
         job.cancel()
         await asyncio.sleep(0)

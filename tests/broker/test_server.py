@@ -23,7 +23,7 @@ from odradek.broker.server import STORE_FILE, Broker, StartupError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k19_create_topics import CreateTopicsRequest
 from odradek.storage.log.checkpoint import CLEAN_SHUTDOWN
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, creatable, records_in
 
 from .requests import delete_topics, metadata
@@ -514,8 +514,7 @@ def test_a_kill_while_starting_or_stopping_costs_nothing(tmp_path: Path) -> None
         for _ in range(3):
             broker, runtime = make_broker(tmp_path)
             starting = asyncio.ensure_future(broker.start())
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await turns(3)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting

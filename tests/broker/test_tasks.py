@@ -6,6 +6,7 @@ import pytest
 
 from odradek.broker.tasks import TaskSupervisor, to_the_end
 from tests.broker.coordination.asynchronous import asynchronous
+from tests.support.awaiting import turns
 
 
 async def fail() -> None:
@@ -81,8 +82,7 @@ async def test_what_goes_on_in_a_thread_is_awaited_to_the_end() -> None:
     await asyncio.sleep(0)
     for _ in range(3):
         waiting.cancel()
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await turns(3)
         assert not waiting.done()
         assert not thread.cancelled()
     thread.set_result(1)

@@ -9,7 +9,7 @@ from odradek.broker.cluster import comparing
 from odradek.broker.cluster.comparing import Comparing
 from odradek.broker.core.partition_state import TopicPartition
 from odradek.broker.tasks import TaskSupervisor
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 
 A, B = ("a", 0), ("b", 0)
 
@@ -31,8 +31,7 @@ class Comparisons:
         """These can be compared as well, and all that follows from that at once has happened."""
         self.found.update(keys)
         self.comparing.look()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
 
     async def end(self) -> None:
         self.comparing.end()

@@ -6,6 +6,7 @@ import pytest
 
 from odradek.broker.coordination.commit_queue import CommitFailed, CommitQueue
 from tests.broker.coordination.asynchronous import asynchronous
+from tests.support.awaiting import turns
 
 
 class Commits:
@@ -30,11 +31,6 @@ def waits(queue: CommitQueue, changed: bool) -> bool:
         return False
     waiting.close()
     return True
-
-
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @asynchronous

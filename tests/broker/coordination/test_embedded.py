@@ -25,6 +25,7 @@ from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.contract import StoreContract
 from tests.broker.coordination.fakes import GatedOffload, MemoryJournal, fake_runtime
 from tests.broker.coordination.stores import TIMEOUT_MS, Seen
+from tests.support.awaiting import turns
 
 
 class EmbeddedStores:
@@ -284,12 +285,6 @@ async def test_a_damaged_tree_is_one_sentence() -> None:
 def test_sqlite_is_not_imported_before_it_is_needed() -> None:
     program = "import sys, odradek.broker.coordination.embedded; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-async def turns() -> None:
-    """Let every task go as far as it gets."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.slow

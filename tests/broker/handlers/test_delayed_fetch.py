@@ -12,6 +12,7 @@ from odradek.broker.core.waiters import Waiters
 from odradek.broker.handlers.delayed_fetch import DelayedFetch
 from odradek.broker.runtime import Moves
 from odradek.protocol.messages.k01_fetch import FetchResponse
+from tests.support.awaiting import turns
 from tests.support.collecting import nothing_collected
 
 LONG_S = 60.0
@@ -58,18 +59,13 @@ class Reading:
         return FetchResponse(responses=[])
 
 
-async def turn() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
 def test_only_what_has_news_is_read_and_once_a_turn() -> None:
     async def test() -> None:
         reading = Reading(3)
         delayed = reading.delay()
         for number in (2, 0, 2):
             reading.news[number].wake()
-        await turn()
+        await turns()
         assert reading.looked == [{0, 2}]
         reading.news[1].wake()
         reading.has_enough = True
@@ -110,7 +106,7 @@ def test_nobody_wants_it_any_more() -> None:
         reading.news[0].wake()
         assert delayed.cancel()
         assert not any(reading.news)
-        await turn()
+        await turns()
         assert reading.looked == []
 
     asyncio.run(test())
@@ -127,7 +123,7 @@ def test_what_is_answered_goes_at_once() -> None:
         await delayed
         gone = weakref.ref(delayed)
         del delayed
-        await turn()
+        await turns()
         assert gone() is None
 
     with nothing_collected():
@@ -154,7 +150,7 @@ def test_a_move_of_the_clock_shortens_the_wait() -> None:
         delayed = reading.delay(moves=moves)
         (move,) = moves
         move(int(LONG_S * 1000) - 10_000)
-        await turn()
+        await turns()
         assert not delayed.done()
         move(10_000)
         assert isinstance(await delayed, FetchResponse)

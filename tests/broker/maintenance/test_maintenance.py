@@ -26,7 +26,7 @@ from odradek.storage.errors import LogDirFailed
 from odradek.storage.log.checkpoint import RECOVERY_POINT, read_offsets
 from odradek.storage.log.log import Log
 from odradek.storage.recovery.load import LoadHints
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of, records_in
 
 from ..faulty_files import FaultyFiles
@@ -292,8 +292,7 @@ def test_a_stop_waits_for_what_a_thread_writes(tmp_path: Path, what: str) -> Non
             )
             await until(gate.arrived.is_set)
             task.cancel()
-            for _ in range(10):
-                await asyncio.sleep(0)
+            await turns(10)
             assert not task.done()
             assert bool(files.references) == flushing
             gate.go_on.set()

@@ -6,6 +6,7 @@ from odradek.broker.core.partition_state import LEADER_IS_DELETED, PartitionStat
 from odradek.broker.member.metadata import Address, BrokerInfo, MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.primitives import ZERO_UUID
+from tests.support.awaiting import turns
 
 ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
@@ -115,8 +116,7 @@ def test_who_waits_looks_after_every_change() -> None:
         waiting = [asyncio.ensure_future(cache.wait_until(is_there)) for _ in range(2)]
         await asyncio.sleep(0)
         cache.update_partitions([state(0)])
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await turns(3)
         assert not any(task.done() for task in waiting)
         cache.update_partitions([state(0, "u", topic_id=OTHER_ID)])
         await asyncio.gather(*waiting)

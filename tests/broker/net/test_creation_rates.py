@@ -14,7 +14,7 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
     OpData,
 )
 from tests.broker.coordination.asynchronous import asynchronous
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.client import Client
 
 from ..requests import metadata
@@ -49,8 +49,7 @@ async def test_clients_wait_in_the_backlog(broker: RunningBroker) -> None:
     late = await broker.client()
     asked = asyncio.ensure_future(late.ask(metadata(), 12))
     await until(lambda: broker.node.metrics.counters["connections_delayed"] == 1)
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await turns(20)
     assert not asked.done()
     assert len(broker.connections) == 1
     await asyncio.wait_for(asked, 30)  # after a second

@@ -30,6 +30,7 @@ from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVe
 from odradek.protocol.primitives import Writer
 from odradek.protocol.schema import Message
 from odradek.storage.log.span import Span
+from tests.support.awaiting import turns
 from tests.support.frames import request_bytes
 from tests.support.messages import batch_of, produce_request
 
@@ -179,12 +180,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main)
 
 
-async def settle() -> None:
-    """Let everything run that is ready."""
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 def a_produce() -> ProduceRequest:
     return produce_request("t", {0: batch_of(b"v")})
 
@@ -224,7 +219,7 @@ def test_requests_are_counted_by_their_api(conversation: Conversation) -> None:
         conversation.ask(a_produce(), 11, ProduceResponse())  # it waits behind the other one
         conversation.now_ms = 50
         waiting.set_result(ProduceResponse())
-        await settle()
+        await turns()
         first, second = conversation.client.sent
         sent_bytes = len(first) - 4 + len(second) - 4
         assert counted() == {"Produce": (3, 3 * size_bytes, sent_bytes, 50 + 20)}
@@ -249,10 +244,10 @@ def test_answers_keep_the_order_of_the_requests(conversation: Conversation) -> N
         fourth = conversation.waits(a_produce(), 11)
         second.set_result(ProduceResponse())
         fourth.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.client.sent == []
         first.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.client.answered == [1, 2, 3, 4]
         assert conversation.client.resumed == 1
 
@@ -263,10 +258,10 @@ def test_what_is_ready_goes_before_what_is_not(conversation: Conversation) -> No
     async def main() -> None:
         first, second = (conversation.waits(a_produce(), 11) for _ in range(2))
         first.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.client.answered == [1]
         second.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.client.answered == [1, 2]
 
     run(main())
@@ -301,7 +296,7 @@ def test_produces_of_so_many_bytes_may_wait(
         assert conversation.dispatcher.is_held
         assert not conversation.dispatcher.may_follow(frame)
         answers[0].set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.dispatcher.may_follow(frame)
         conversation.dispatcher.close()
         assert not conversation.dispatcher.is_held
@@ -318,11 +313,11 @@ def test_nothing_follows_a_produce_that_has_not_appended(conversation: Conversat
         second = conversation.has_not_appended()
         assert not dispatcher.may_follow(frame)
         first.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert client.answered == [1]
         assert not dispatcher.may_follow(frame)
         second.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert client.answered == [1, 2]
         assert dispatcher.may_follow(frame)
         assert client.resumed == 2
@@ -333,12 +328,12 @@ def test_nothing_follows_a_produce_that_has_not_appended(conversation: Conversat
 def test_without_acks_it_ends_without_an_answer(conversation: Conversation) -> None:
     async def main() -> None:
         conversation.has_not_appended().set_result(None)
-        await settle()
+        await turns()
         assert not conversation.dispatcher.parked
         assert conversation.client.sent == []
         assert conversation.client.resumed == 1
         conversation.has_not_appended().set_exception(CloseConnection("no acks"))
-        await settle()
+        await turns()
         assert conversation.client.closed == ["no acks"]
 
     run(main())
@@ -351,7 +346,7 @@ def test_a_closed_connection_keeps_no_produce(conversation: Conversation, is_kno
         if is_known:
             answer.set_result(None)
         conversation.dispatcher.close()
-        await settle()
+        await turns()
         assert answer.cancelled() == (not is_known)
 
     run(main())
@@ -373,7 +368,7 @@ def test_a_closed_connection_cancels_what_waits(conversation: Conversation) -> N
     async def main() -> None:
         answer = conversation.waits(FetchRequest(), 12)
         conversation.dispatcher.close()
-        await settle()
+        await turns()
         assert answer.cancelled()
         assert conversation.client.sent == []
         assert conversation.client.closed == []
@@ -388,7 +383,7 @@ def test_what_was_ready_when_the_connection_closed_is_given_back(
         response = Spanned()
         conversation.waits(FetchRequest(), 12).set_result(response)
         conversation.dispatcher.close()
-        await settle()
+        await turns()
         assert response.released
         assert conversation.client.sent == []
 
@@ -409,9 +404,9 @@ def test_nothing_is_sent_once_sending_has_closed_the_connection(
 
         monkeypatch.setattr(client, "send", send_to_nobody)
         second.set_result(ProduceResponse())
-        await settle()
+        await turns()
         first.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert client.answered == [1]
         assert client.closed == ["nobody is there"]
         assert not caplog.records
@@ -435,7 +430,7 @@ def test_a_failed_answer_closes(conversation: Conversation, error: Exception) ->
     async def main() -> None:
         failing, other = (conversation.waits(a_produce(), 11) for _ in range(2))
         failing.set_exception(error)
-        await settle()
+        await turns()
         expected = "no acks" if isinstance(error, CloseConnection) else "a request failed"
         assert conversation.client.closed == [expected]
         assert other.cancelled()
@@ -448,10 +443,10 @@ def test_answers_before_a_failed_one_are_sent(conversation: Conversation) -> Non
     async def main() -> None:
         good, bad = (conversation.waits(a_produce(), 11) for _ in range(2))
         bad.set_exception(ValueError("bug"))
-        await settle()
+        await turns()
         assert conversation.client.closed == []
         good.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert conversation.client.answered == [1]
         assert conversation.client.closed == ["a request failed"]
 
@@ -461,7 +456,7 @@ def test_answers_before_a_failed_one_are_sent(conversation: Conversation) -> Non
 def test_an_answer_that_was_cancelled_by_itself_closes(conversation: Conversation) -> None:
     async def main() -> None:
         conversation.waits(FetchRequest(), 12).cancel()
-        await settle()
+        await turns()
         assert conversation.client.closed == ["a request failed"]
 
     run(main())
@@ -472,7 +467,7 @@ def test_an_answer_that_cannot_be_encoded_closes(conversation: Conversation) -> 
         data = PartitionData(partition_index=1 << 40)
         response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
         conversation.waits(FetchRequest(), 12).set_result(response)
-        await settle()
+        await turns()
         assert conversation.client.closed == ["a request failed"]
 
     run(main())
@@ -482,7 +477,7 @@ def test_an_error_after_the_connection_closed_is_nobodys(conversation: Conversat
     async def main() -> None:
         conversation.waits(FetchRequest(), 12).set_exception(ValueError("bug"))
         conversation.dispatcher.close()
-        await settle()
+        await turns()
         assert conversation.client.closed == []
 
     run(main())

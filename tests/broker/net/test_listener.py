@@ -9,7 +9,7 @@ import pytest
 
 from odradek.broker.net import listener as module
 from odradek.broker.net.listener import PlainListener
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.client import Client
 
 from ..requests import metadata
@@ -94,8 +94,7 @@ async def test_no_connection_at_all(broker: RunningBroker) -> None:
     assert isinstance(listener, PlainListener)
     await broker.client()
     await until(lambda: listener._resuming is not None)
-    for _ in range(50):
-        await asyncio.sleep(0)
+    await turns(50)
     assert len(broker.connections) == 0
     assert listener._resuming is not None
     assert not listener._resuming.done(), "it waits, and does not spin"
@@ -108,8 +107,7 @@ async def test_the_limit_holds_for_all_listeners_together(broker: RunningBroker)
     await first.ask(metadata(), 12)
     waiting = [await Client.connect(port) for port in ports]
     asked = [asyncio.ensure_future(client.ask(metadata(), 12)) for client in waiting]
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await turns(20)
     assert not any(task.done() for task in asked)
     await first.close()
     done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -135,8 +133,7 @@ async def test_a_broker_takes_the_place_of_the_idlest_client(broker: RunningBrok
         assert await client.is_closed()
     last = await Client.connect(inside)
     asked = asyncio.ensure_future(last.ask(metadata(), 12))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await turns(20)
     assert not asked.done(), "no client is left"
     assert len(broker.connections) == 2
     asked.cancel()

@@ -8,9 +8,10 @@ from odradek.broker.net.dispatcher import Mute
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.support.awaiting import turns
 from tests.support.messages import fetch_request
 
-from .test_dispatcher import PRODUCE, Conversation, LateAnswer, a_produce, conversation, run, settle
+from .test_dispatcher import PRODUCE, Conversation, LateAnswer, a_produce, conversation, run
 
 __all__ = ["conversation"]  # the fixture
 
@@ -42,7 +43,7 @@ async def end_mute(conversation: Conversation) -> None:
     """As if its time were over."""
     mute = mute_of(conversation)
     mute._end()
-    await settle()
+    await turns()
 
 
 def may_follow(conversation: Conversation) -> bool:
@@ -73,13 +74,13 @@ def test_answers_that_waited_are_sent_while_the_client_is_muted(conversation: Co
         quota(conversation, producer_byte_rate=1.0)
         waiting = [conversation.waits(a_produce(), 11) for _ in range(3)]
         waiting[0].set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert len(sent(conversation)) == 1
         first = mute_of(conversation)
         assert conversation.dispatcher.is_held
         for answer in waiting[1:]:
             answer.set_result(ProduceResponse())
-            await settle()
+            await turns()
         assert mute_of(conversation) is first, "one mute, which lasts longer"
         assert throttled(conversation) == sorted(throttled(conversation))
         assert first._until_ms == max(throttled(conversation))
@@ -95,12 +96,12 @@ def test_a_mute_that_ends_before_an_answer_waits_for_it(conversation: Conversati
         quota(conversation, producer_byte_rate=1.0)
         first, second = (conversation.waits(a_produce(), 11) for _ in range(2))
         first.set_result(ProduceResponse())
-        await settle()
+        await turns()
         await end_mute(conversation)
         assert conversation.dispatcher.is_held
         quota(conversation)  # so the second is not throttled
         second.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert len(sent(conversation)) == 2
         assert not conversation.dispatcher.parked
 
@@ -116,7 +117,7 @@ def test_a_produce_without_answer_mutes(conversation: Conversation) -> None:
         await end_mute(conversation)
         later = conversation.has_not_appended()
         later.set_result(None)
-        await settle()
+        await turns()
         assert conversation.dispatcher.is_held
         conversation.dispatcher.close()
 
@@ -131,10 +132,10 @@ def test_hanging_up_ends_the_mute(conversation: Conversation, is_known: bool) ->
             conversation.ask(a_produce(), 11, ProduceResponse())
         else:
             conversation.waits(a_produce(), 11).set_result(ProduceResponse())
-            await settle()
+            await turns()
         mute = mute_of(conversation)
         conversation.dispatcher.close()
-        await settle()
+        await turns()
         assert isinstance(mute._timer, asyncio.TimerHandle)
         assert mute._timer.cancelled()
         assert conversation.client.resumed <= 1
@@ -151,7 +152,7 @@ def test_the_time_of_the_loop_counts_and_waiting_does_not(
         waiting = conversation.waits(a_produce(), 11)
         conversation.now_ns += 60 * NS_PER_S  # for followers, say
         waiting.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert throttled(conversation) == [0]
 
         def handle(*_: object) -> ProduceResponse:
@@ -181,7 +182,7 @@ def test_the_time_before_an_answer_is_parked_counts(
         conversation.ask(a_produce(), 11, None)
         conversation.now_ns += 60 * NS_PER_S
         answer.set_result(ProduceResponse())
-        await settle()
+        await turns()
         assert throttled(conversation) == [1000]
         (rate,) = (rate for rate, _ in conversation.quotas.client_rates._rates._entries.values())
         assert rate.measure(0) == 20.0  # percent of the ten seconds before

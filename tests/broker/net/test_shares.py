@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.broker.net.shares import CALM_NS, HALF_LIFE_NS, LATE_S, TURN_NS, WATCH_S, Shares
-from tests.support.awaiting import pass_over
+from tests.support.awaiting import pass_over, turns
 
 US = 1000
 
@@ -68,11 +68,6 @@ class House:
         asyncio.run(main())  # type: ignore[arg-type]  # they are coroutines
 
 
-async def turns_of_the_loop(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 def test_at_once_while_there_is_little_to_do() -> None:
     house = House()
     client = house.client("a", 100 * US)
@@ -94,7 +89,7 @@ def test_the_loop_looks_after_a_turn() -> None:
         quiet.ask()
         asyncio.get_running_loop().call_soon(busy.ask, 9)
         asyncio.get_running_loop().call_soon(quiet.ask)
-        await turns_of_the_loop(20)
+        await turns(20)
 
     house.run(main)
     assert house.served == ["quiet", "busy", "quiet", *["busy"] * 8]
@@ -118,10 +113,10 @@ def test_who_asks_for_little_waits_for_one_other() -> None:
         for client in busy:
             client.ask(1000)
         for _ in range(50):
-            await turns_of_the_loop(10)
+            await turns(10)
             asked_ns = house.clock.now_ns
             quiet.ask()
-            await turns_of_the_loop(10)
+            await turns(10)
             assert not quiet.requests
 
     house.run(main)
@@ -135,13 +130,13 @@ def test_nobody_saves_up_much_time() -> None:
 
     async def main() -> None:
         busy.ask(100_000)
-        await turns_of_the_loop(2000)  # a second
+        await turns(2000)  # a second
         house.served.clear()
         late.ask(100_000)
-        await turns_of_the_loop(HALF_LIFE_NS // TURN_NS)
+        await turns(HALF_LIFE_NS // TURN_NS)
         assert Counter(house.served)["late"] > Counter(house.served)["busy"]
         house.served.clear()
-        await turns_of_the_loop(100)
+        await turns(100)
 
     house.run(main)
     counts = Counter(house.served)
@@ -155,12 +150,12 @@ def test_newcomers_come_last() -> None:
 
     async def main() -> None:
         house.client("busy", TURN_NS).ask(5)
-        await turns_of_the_loop(4)
+        await turns(4)
         house.served.clear()
         for number in range(20):
             house.client(f"new {number}", 100 * US).ask()
         old.ask()
-        await turns_of_the_loop(10)
+        await turns(10)
 
     house.run(main)
     assert house.served[0] == "old"
@@ -176,7 +171,7 @@ def test_all_get_the_same_time(costs: list[int]) -> None:
     async def main() -> None:
         for client in clients:
             client.ask(1_000_000)
-        await turns_of_the_loop(60)
+        await turns(60)
 
     house.run(main)
     counts = Counter(house.served)
@@ -199,7 +194,7 @@ def test_a_bug_stops_nobody_else() -> None:
         good.ask(3)
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         house.shares.enter(bad)
-        await turns_of_the_loop(10)
+        await turns(10)
         good.ask()
 
     house.run(main)
@@ -214,9 +209,9 @@ def test_who_waits_does_so_even_if_nobody_else_does() -> None:
         flood.requests = 2
         house.shares.wait(flood)
         assert not house.served
-        await turns_of_the_loop(2)
+        await turns(2)
         assert house.served == ["flood"]
-        await turns_of_the_loop(2)
+        await turns(2)
         assert house.served == ["flood"] * 2
 
     house.run(main)
@@ -243,9 +238,9 @@ def test_who_waits_does_so_even_if_the_clock_stands_still() -> None:
 
     async def main() -> None:
         house.shares.wait(flood)
-        for turns in range(1, 6):
-            await turns_of_the_loop(1)
-            assert flood.turns <= turns
+        for count in range(1, 6):
+            await turns(1)
+            assert flood.turns <= count
         assert flood.turns
 
     house.run(main)
@@ -257,7 +252,7 @@ def test_turns_begin_when_the_loop_is_late_and_end_when_nobody_waits() -> None:
 
     async def main() -> None:
         watching = asyncio.create_task(house.shares.watch())
-        await turns_of_the_loop(1)
+        await turns(1)
         await pass_over(WATCH_S + 2 * LATE_S)
         watching.cancel()
         assert house.shares.take_turns
@@ -279,7 +274,7 @@ def test_turns_do_not_end_while_somebody_waits() -> None:
         house.shares.begin_turns()
         for client in clients:
             client.ask(1_000_000)
-        await turns_of_the_loop(4 * CALM_NS // TURN_NS)
+        await turns(4 * CALM_NS // TURN_NS)
         assert house.clock.now_ns > 3 * CALM_NS
         assert house.shares.take_turns
 

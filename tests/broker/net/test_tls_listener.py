@@ -11,7 +11,7 @@ import pytest
 
 from odradek.broker.server import StartupError
 from odradek.ready_line import ready_line
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.certificates import Certificates
 from tests.support.client import Client
 from tests.support.frames import SIZE, framed, request_bytes
@@ -60,8 +60,7 @@ def test_a_client_that_does_not_read_is_waited_for(
         asked = framed(request_bytes(fetch_request("t", 0), 12, client_id="test"))
         client.writer.write(asked * 40)
         await until(lambda: connection.is_sending, "it waits")
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await turns(200)
         assert connection.is_sending and not connection.is_reading
         assert len(connection._ciphertext) < 100_000, "it went on"  # type: ignore[attr-defined]
         for _ in range(40):
@@ -275,8 +274,7 @@ def test_a_full_broker_leaves_clients_waiting_for_those_in_a_handshake(
         silent = socket.create_connection((HOST, broker.port))
         await until(lambda: len(broker.connections) == 1)
         waiting = asyncio.ensure_future(broker.client(ssl=trusting(certificates)))
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await turns(50)
         assert not waiting.done()
         assert len(broker.connections) == 1
         silent.close()

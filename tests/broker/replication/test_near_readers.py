@@ -14,7 +14,7 @@ from odradek.protocol.messages.k01_fetch import (
 )
 from odradek.protocol.records import MarkerType
 from tests.storage.log.test_txn_index import Producers
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.messages import batch_of
 
 from .cluster import TOPIC, Cluster, on_cluster, produce, state_of
@@ -97,8 +97,7 @@ async def test_followers_that_have_nothing_new_to_hear_wait(cluster: Cluster) ->
     await seconds_until_read(cluster)
     await are_parked(cluster, 2, 3)
     parked = list(cluster[1].partition().end_waiters)
-    for _ in range(50):
-        await asyncio.sleep(0)
+    await turns(50)
     assert list(cluster[1].partition().end_waiters) == parked
 
 

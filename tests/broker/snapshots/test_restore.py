@@ -26,7 +26,7 @@ from tests.broker.transaction_requests import (
     produce_in_transaction,
 )
 from tests.seeds import SEED
-from tests.support.awaiting import until
+from tests.support.awaiting import turns, until
 from tests.support.client import Client
 from tests.support.messages import batch_of, creatable, produce_request
 
@@ -200,8 +200,7 @@ async def test_late_requests_never_arrive(broker: RunningBroker) -> None:
             ),
             asyncio.ensure_future(late[2].ask(delete_topics(6, "t"), 6)),
         ]
-        for _ in range(random.randrange(6)):
-            await asyncio.sleep(0)
+        await turns(random.randrange(6))
         await snapshots.restore(taken.id)
         assert state_of(broker) == before
         await asyncio.gather(*waiting, return_exceptions=True)

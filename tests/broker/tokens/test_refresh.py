@@ -15,7 +15,7 @@ from odradek.broker.tokens.fetch import fetch, parse_url
 from odradek.broker.tokens.http_exchange import SIZE_BYTES_MAX, FetchFailed
 from odradek.broker.tokens.keys import BadKeys
 from odradek.broker.tokens.refresh import COOL_DOWN_MS, Pauses, RefreshedKeys
-from tests.support.awaiting import in_background, in_loop, until
+from tests.support.awaiting import in_background, in_loop, turns, until
 from tests.support.certificates import Certificates
 from tests.support.tcp_server import HOST, TcpServer
 from tests.support.tokens import jwk, jwks
@@ -178,8 +178,7 @@ async def test_an_unknown_key_has_the_keys_read_again_but_not_often() -> None:
             assert keys.find("ES256", f"unknown {number}") is None
         await until(lambda: keys.find("ES256", "ES256-new") is not None, "the new key is known")
         assert keys.find("ES256", "ES256") is None
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert provider.count == 2
 
 
