@@ -26,6 +26,11 @@ Call = Callable[[], None]
 NO_CONNECTION: Final = 0
 
 
+def held_by_tls(reading: Any) -> list[Any]:
+    """Those of which TLS has data buffered: their sockets need not become readable."""
+    return [end for end in reading if getattr(end, "pending", int)()]
+
+
 class LoopHandler:
     """kazoo's `IHandler` for one client and the running loop; uses TLS if `tls` is given.
 
@@ -96,8 +101,7 @@ class LoopHandler:
         self, reading: Any, writing: Any, _: Any, timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Wait as `select.select` does; kazoo's own creates four epoll objects for each request."""
-        decrypted = [end for end in reading if getattr(end, "pending", int)()]
-        if decrypted:  # TLS has data buffered; the socket need not become readable
+        if decrypted := held_by_tls(reading):
             return decrypted, [], []
         if self.connection == NO_CONNECTION and timeout is not None:
             timeout = min(timeout, self._handshake_s)

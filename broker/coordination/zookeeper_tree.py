@@ -180,6 +180,8 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
 def _with_tls(tls: "SSLContext") -> "SequentialThreadingHandler":
     from kazoo.handlers.threading import SequentialThreadingHandler
 
+    from .zookeeper_handler import held_by_tls
+
     class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """kazoo's own handler, with our context in place of the one that it would make."""
 
@@ -188,8 +190,7 @@ def _with_tls(tls: "SSLContext") -> "SequentialThreadingHandler":
             return tls.wrap_socket(connection, server_hostname=options["hostname"])
 
         def select(self, reading: Any, *others: Any) -> Any:
-            decrypted = [end for end in reading if getattr(end, "pending", int)()]
-            if decrypted:  # TLS has data buffered; the socket need not become readable
+            if decrypted := held_by_tls(reading):
                 return decrypted, [], []
             return super().select(reading, *others)
 
