@@ -1,7 +1,7 @@
 """The rules in force, for all brokers of a process.
 
-The code of rules (`rule.py`, `matching.py`, `carrying.py` and what they import) is imported with
-the first one: most tests have none.
+Most tests have none, so the code of rules is imported where it is needed: `rule.py` and
+`matching.py` with the first one, `carrying.py` with the first request that one acts on.
 """
 
 from collections.abc import Callable, Iterable
