@@ -128,8 +128,10 @@ class ZooKeeperStore:
 
 
 class ZooKeeperAccess(NamedTuple):
-    """How a client makes itself known to ZooKeeper."""
+    """How a client connects to ZooKeeper and makes itself known there."""
 
+    connection_timeout_ms: int
+    session_timeout_ms: int
     tls: "SSLContext | None" = None
     client_options: dict[str, Any] | None = None
     """kazoo's, for authentication."""
@@ -139,7 +141,15 @@ class ZooKeeperAccess(NamedTuple):
 
 def zookeeper_access(config: "Config") -> ZooKeeperAccess:
     """What the settings say.  Raises: StoreError (missing library, unusable TLS files)."""
-    return ZooKeeperAccess(_tls_context(config), _auth_options(config), config.zookeeper_set_acl)
+    session_timeout_ms = config.zookeeper_session_timeout_ms
+    connection_timeout_ms = config.zookeeper_connection_timeout_ms
+    return ZooKeeperAccess(
+        session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms,
+        session_timeout_ms,
+        _tls_context(config),
+        _auth_options(config),
+        config.zookeeper_set_acl,
+    )
 
 
 def zookeeper_store(config: "Config", *, make_chroot: bool = True) -> ZooKeeperStore:
@@ -147,13 +157,10 @@ def zookeeper_store(config: "Config", *, make_chroot: bool = True) -> ZooKeeperS
 
     Raises: StoreError (malformed address, missing library, unusable TLS files).
     """
-    timeout_ms = config.zookeeper_connection_timeout_ms
     access = zookeeper_access(config)
     return ZooKeeperStore(
         config.zookeeper_connect or "",
-        connection_timeout_ms=config.zookeeper_session_timeout_ms
-        if timeout_ms is None
-        else timeout_ms,
+        connection_timeout_ms=access.connection_timeout_ms,
         in_flight_max=config.zookeeper_max_in_flight_requests,
         set_acl=access.set_acl,
         make_chroot=make_chroot,

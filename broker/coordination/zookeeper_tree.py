@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
-CONNECT_TIMEOUT_S: Final = 15.0
-SESSION_TIMEOUT_S: Final = 10.0
 REFUSED: Final = "ZooKeeper refuses the credentials"
 REQUEST_TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 500
@@ -150,7 +148,7 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
     silent.propagate = False
     client = KazooClient(
         hosts=hosts,
-        timeout=SESSION_TIMEOUT_S,
+        timeout=access.session_timeout_ms / 1000,
         logger=silent,
         handler=None if access.tls is None else _with_tls(access.tls),
         **(access.client_options or {}),
@@ -163,7 +161,7 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
 
     client.add_listener(note_refusal)
     try:
-        client.start(timeout=CONNECT_TIMEOUT_S)
+        client.start(timeout=access.connection_timeout_ms / 1000)
     except (KazooTimeoutError, OSError, ValueError) as error:
         client.stop()
         client.close()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -29,9 +29,7 @@ from odradek.storage.files import RealFileSystem
 from .clients import Cluster, cluster_options
 from .errors import CommandError
 from .layers import OPTION
-from .zookeeper_config import zookeeper_config_option, zookeeper_settings
-
-SESSION_TIMEOUT_MS: Final = 10_000
+from .zookeeper_config import TIMEOUT_MS, zookeeper_config_option, zookeeper_settings
 
 T = TypeVar("T")
 
@@ -74,18 +72,20 @@ class Door:
                 runtime = Runtime.system()
                 stack.callback(runtime.close)
                 runner = stack.enter_context(asyncio.Runner())
-                store = self._store(stack, runtime, writes=writes)
+                store, timeout_ms = self._store(stack, runtime, writes=writes)
                 stack.callback(lambda: runner.run(store.close()))
                 if isinstance(store, EmbeddedStore):
                     runner.run(store.start())
-                session = runner.run(store.open_session(SESSION_TIMEOUT_MS))
+                session = runner.run(store.open_session(timeout_ms))
             except (CoordinationError, StorageError) as error:
                 raise CommandError(str(error)) from error
             yield Stored(session, runner, runtime.clock)
 
-    def _store(self, stack: ExitStack, runtime: Runtime, *, writes: bool) -> Store:
+    def _store(self, stack: ExitStack, runtime: Runtime, *, writes: bool) -> tuple[Store, int]:
+        """The store, and the timeout of a session there in ms."""
         if self.zookeeper is not None:
-            return zookeeper_store(zookeeper_settings(self.zookeeper, self.zookeeper_config))
+            config = zookeeper_settings(self.zookeeper, self.zookeeper_config)
+            return zookeeper_store(config), config.zookeeper_session_timeout_ms
         assert self.data_dir is not None
         path = Path(self.data_dir)
         file = path / STORE_FILE
@@ -93,7 +93,7 @@ class Door:
             _check_new(path, writes=writes)
             path.mkdir(parents=True, exist_ok=True)
         stack.callback(RealFileSystem().lock(f"{path}/.lock").release)
-        return EmbeddedStore(file, runtime=runtime)
+        return EmbeddedStore(file, runtime=runtime), TIMEOUT_MS
 
 
 def door_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -20,7 +20,6 @@ from .options import json_option
 from .tables import show_json
 from .zookeeper_config import zookeeper_config_option, zookeeper_settings
 
-SESSION_TIMEOUT_MS: Final = 10_000
 AT_ONCE: Final = 500
 OF_ZOOKEEPER: Final = "/zookeeper"
 LOCAL: Final = "127.0.0.1:2181"
@@ -91,8 +90,9 @@ def dump(
 
 
 async def _read_zookeeper(address: str, config: str | None, top: str) -> list[Node]:
-    store = zookeeper_store(zookeeper_settings(address, config), make_chroot=False)
-    session = await store.open_session(SESSION_TIMEOUT_MS)
+    settings = zookeeper_settings(address, config)
+    store = zookeeper_store(settings, make_chroot=False)
+    session = await store.open_session(settings.zookeeper_session_timeout_ms)
     try:
         nodes: list[Node] = []
         level = [top]

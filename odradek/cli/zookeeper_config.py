@@ -11,7 +11,7 @@ from odradek.broker.settings.properties import parse_properties
 
 from .errors import CommandError
 
-CONNECT_TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = 10_000
 _OF_ZOOKEEPER: Final = ("zookeeper.", "odradek.zookeeper.")
 
 zookeeper_config_option = click.option(
@@ -32,7 +32,8 @@ def zookeeper_settings(address: str, file: str | None) -> Config:
         if file is not None:
             given = parse_properties(Path(file).read_text(encoding="utf-8"))
             settings = {k: v for k, v in given.items() if k.startswith(_OF_ZOOKEEPER)}
-        settings.setdefault("zookeeper.connection.timeout.ms", str(CONNECT_TIMEOUT_MS))
+        for of in ("connection", "session"):
+            settings.setdefault(f"zookeeper.{of}.timeout.ms", str(TIMEOUT_MS))
         return load_config(overrides={**settings, "zookeeper.connect": address})
     except (OSError, UnicodeDecodeError, ConfigError) as error:
         raise CommandError(f"{file or '--zookeeper'}: {error}") from None

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.coordination import znodes, zookeeper_tree
+from odradek.broker.coordination import znodes
 from odradek.broker.coordination.plain_tree import assignment_of, state_of, topics_of
+from odradek.broker.coordination.zookeeper import zookeeper_access
+from odradek.cli import zookeeper_config
 from odradek.protocol.records import Record
 from odradek.storage.files import RealFileSystem
 from tests.broker.coordination.trees import CLUSTER_ID, TOPIC_ID, cluster
@@ -31,7 +33,7 @@ def closed_port() -> str:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_tree, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(zookeeper_config, "TIMEOUT_MS", 200)
 
 
 @pytest.mark.slow
@@ -48,6 +50,14 @@ def test_bad_address(tmp_path: Path) -> None:
     for address in ("", "/chroot", "a b", "host:1//x"):
         result = run("export-zookeeper", "--zookeeper", address, "--data-dir", store)
         assert "is not HOST:PORT" in sentence(result)
+
+
+def test_how_long_to_wait_for_zookeeper(tmp_path: Path) -> None:
+    file = tmp_path / "zookeeper.properties"
+    file.write_text("zookeeper.connection.timeout.ms=7000\nzookeeper.session.timeout.ms=5000\n")
+    for named, expected in ((None, (200, 200)), (str(file), (7_000, 5_000))):
+        access = zookeeper_access(zookeeper_config.zookeeper_settings("somewhere:1", named))
+        assert (access.connection_timeout_ms, access.session_timeout_ms) == expected
 
 
 def test_without_kazoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

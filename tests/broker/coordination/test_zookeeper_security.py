@@ -13,7 +13,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError
 
 from odradek.broker.config import Config, ConfigError
-from odradek.broker.coordination import zookeeper_tree as zookeeper_tree_module
 from odradek.broker.coordination.interface import (
     CoordinationLost,
     Create,
@@ -223,17 +222,16 @@ async def test_a_wrong_password(server: ZooKeeper) -> None:
 
 
 @pytest.mark.java
-def test_who_may_not_see_a_whole_tree(
-    server: ZooKeeper, pem: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_see_a_whole_tree(server: ZooKeeper, pem: Path) -> None:
     wrong = access_of("sasl", "wrong")
     with (
         pytest.raises(CoordinationLost, match="refuses the credentials"),
         zookeeper_tree(server.address, wrong) as tree,
     ):
         tree.read()
-    monkeypatch.setattr(zookeeper_tree_module, "CONNECT_TIMEOUT_S", 2.0)
-    distrusting = ZooKeeperAccess(tls=ssl.create_default_context())
+    distrusting = access_of("sasl", "secret")._replace(
+        connection_timeout_ms=2_000, tls=ssl.create_default_context()
+    )
     address = f"127.0.0.1:{server.settings['secureClientPort']}"
     with (
         pytest.raises(CoordinationLost, match="cannot be reached"),
