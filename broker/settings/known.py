@@ -70,12 +70,15 @@ PER_BROKER: Final = frozenset(
 """Those that may be changed only for a single broker."""
 
 
+_CLASSES_OF_LISTENER: Final = ("principal.builder.class", "ssl.engine.factory.class")
+"""Kafka looks for no other class under the prefix of a listener."""
+
+
 def refused_of_listener(name: str) -> Setting[Value] | None:
     """The setting without which no broker starts, if `name` sets it for a single listener."""
     if not name.startswith(_LISTENER_PREFIX):
         return None
-    refused = (setting for setting in UNBUILT.values() if setting.refused_because)
-    return next((each for each in refused if name.endswith(f".{each.name}")), None)
+    return next((UNBUILT[each] for each in _CLASSES_OF_LISTENER if name.endswith(f".{each}")), None)
 
 
 def unbuilt_warning(setting: Setting[Value], text: str) -> str:

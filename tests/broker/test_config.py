@@ -161,6 +161,12 @@ def test_the_classes_of_kafka_itself_are_no_others(prefix: str, name: str, of_ka
     assert config.warnings == ()
 
 
+def test_a_class_that_no_listener_can_have_of_its_own() -> None:
+    name = "listener.name.plaintext.client.quota.callback.class"
+    (warning,) = Config({name: "x.Y"}).warnings
+    assert warning.startswith(f"setting {name} has no effect")
+
+
 def test_no_limit_of_request_memory() -> None:
     assert Config({"queued.max.request.bytes": "-1"}).queued_max_request_bytes == -1
 
