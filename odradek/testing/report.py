@@ -130,6 +130,7 @@ class Report:
 
 def known_requests(broker: "Broker") -> frozenset[tuple[int, int]]:
     """The last requests of the journal: of each the broker, and its number there."""
+    broker._wake()
     with suppress(BrokerFailed, OSError):
         requests = broker.journal.requests(limit=LINES_MAX)
         return frozenset((request.broker, request.number) for request in requests)
