@@ -1,0 +1,164 @@
+"""Batches of a producer that are almost right: a field, a record, a length or a bit is wrong."""
+
+import random
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+from odradek.protocol.primitives import INT32_MAX, INT64_MAX
+from odradek.protocol.records import Record, build_batch
+from odradek.protocol.records.batch import HEADER_SIZE_BYTES, seal
+from odradek.protocol.records.compression import Codec, compress, decompress
+
+BODY_BYTES_MAX: Final = 1 << 20
+_TIMESTAMP: Final = 1_700_000_000_000
+_OFFSET, _LENGTH, _MAGIC = (0, Struct(">q")), (8, Struct(">i")), (16, Struct(">b"))
+_ATTRIBUTES, _LAST_DELTA, _COUNT = (21, Struct(">h")), (23, Struct(">i")), (57, Struct(">i"))
+_BASE_TIMESTAMP, _MAX_TIMESTAMP = (27, Struct(">q")), (35, Struct(">q"))
+_PRODUCER_ID, _EPOCH, _SEQUENCE = (43, Struct(">q")), (51, Struct(">h")), (53, Struct(">i"))
+_LEADER_EPOCH, _CRC = (12, Struct(">i")), (17, Struct(">I"))
+_HEADERS: Final[tuple[tuple[tuple[str, bytes | None], ...], ...]] = (
+    *((), (), (("h", b"v"),), (("", None), ("h", b"v" * 130))),
+)
+_FIELDS: Final = (
+    *(_OFFSET, _LENGTH, _LEADER_EPOCH, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _BASE_TIMESTAMP),
+    *(_MAX_TIMESTAMP, _PRODUCER_ID, _EPOCH, _SEQUENCE, _COUNT),
+)
+"""Position and format."""
+_NUMBERS: Final = (
+    -INT64_MAX - 1,
+    -INT32_MAX - 1,
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    5,
+    127,
+    128,
+    INT32_MAX,
+    INT64_MAX,
+)
+_VARINTS: Final = (
+    b"\xff" * 10,
+    b"\x80" * 4 + b"\x10",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x80\x00",
+    b"\x01",
+)
+
+
+def almost_batches(chance: random.Random) -> Iterator[bytes]:
+    """Without end; some are right after all."""
+    while True:
+        yield almost_batch(chance)
+
+
+def almost_batch(chance: random.Random) -> bytes:
+    """What a Produce of one partition may carry."""
+    batch = _batch(chance)
+    if chance.random() < 0.4:
+        _change_body(chance, batch)
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        chance.choice(_CHANGES)(chance, batch)
+    if len(batch) > HEADER_SIZE_BYTES:
+        if chance.random() < 0.7:
+            _set(batch, _LENGTH, len(batch) - 12)
+        if chance.random() < 0.8:
+            seal(batch)
+    if chance.random() < 0.05:
+        batch += _batch(chance)
+    return bytes(batch)
+
+
+def _batch(chance: random.Random) -> bytearray:
+    count = chance.choice((1, 1, 2, 3, 20))
+    texts = (None, b"", chance.randbytes(3), b"x" * 70)
+    records = [
+        Record(
+            offset,
+            _TIMESTAMP + chance.randrange(-200, 200),
+            chance.choice(texts),
+            chance.choice(texts),
+            list(chance.choice(_HEADERS)),
+        )
+        for offset in range(count)
+    ]
+    return build_batch(records, codec=chance.choice(list(Codec)))
+
+
+def _change_body(chance: random.Random, batch: bytearray) -> None:
+    """Change the records, and compress them again."""
+    codec = batch[_ATTRIBUTES[0] + 1] & 7
+    body = bytearray(decompress(codec, memoryview(batch)[HEADER_SIZE_BYTES:], BODY_BYTES_MAX))
+    for _ in range(chance.choice((1, 1, 2))):
+        chance.choice(_CHANGES_OF_BYTES)(chance, body, 0)
+    batch[HEADER_SIZE_BYTES:] = compress(codec, body)
+    _set(batch, _LENGTH, len(batch) - 12)
+    seal(batch)
+
+
+def _set(batch: bytearray, field: tuple[int, Struct], number: int) -> None:
+    position, form = field
+    if position + form.size <= len(batch):
+        wrapped = number & ((1 << 8 * form.size) - 1)
+        batch[position : position + form.size] = wrapped.to_bytes(form.size, "big")
+
+
+def _field(chance: random.Random, batch: bytearray) -> None:
+    position, form = chance.choice(_FIELDS)
+    old = int.from_bytes(batch[position : position + form.size], "big")
+    near = old + chance.choice((-1, 1, 1 << chance.randrange(8 * form.size)))
+    _set(batch, (position, form), chance.choice((*_NUMBERS, near, near)))
+
+
+def _attributes(chance: random.Random, batch: bytearray) -> None:
+    _set(batch, _ATTRIBUTES, chance.randrange(128))
+
+
+def _producer(chance: random.Random, batch: bytearray) -> None:
+    """An idempotent producer that nobody has given this id, which Kafka allows."""
+    _set(batch, _PRODUCER_ID, chance.randrange(3))
+    _set(batch, _EPOCH, chance.randrange(3))
+    _set(batch, _SEQUENCE, chance.choice((0, 0, 1, 5, INT32_MAX)))
+
+
+def _bytes(chance: random.Random, batch: bytearray) -> None:
+    chance.choice(_CHANGES_OF_BYTES)(chance, batch, chance.choice((0, HEADER_SIZE_BYTES)))
+
+
+def _flip(chance: random.Random, data: bytearray, first: int) -> None:
+    if len(data) > first:
+        data[chance.randrange(first, len(data))] ^= 1 << chance.randrange(8)
+
+
+def _cut(chance: random.Random, data: bytearray, first: int) -> None:
+    del data[chance.randrange(min(first, len(data)), len(data) + 1) :]
+
+
+def _drop(chance: random.Random, data: bytearray, first: int) -> None:
+    at = chance.randrange(min(first, len(data)), len(data) + 1)
+    del data[at : at + chance.choice((1, 2, 8))]
+
+
+def _twice(chance: random.Random, data: bytearray, first: int) -> None:
+    at = chance.randrange(min(first, len(data)), len(data) + 1)
+    data[at:at] = data[at : at + chance.choice((1, 4, len(data)))]
+
+
+def _put(chance: random.Random, data: bytearray, first: int) -> None:
+    """A varint in the place of a byte, or noise."""
+    at = chance.randrange(min(first, len(data)), len(data) + 1)
+    data[at : at + 1] = chance.choice((*_VARINTS, chance.randbytes(3)))
+
+
+def _grow(chance: random.Random, data: bytearray, first: int) -> None:
+    data += chance.choice((b"\0", chance.randbytes(9), bytes(data[first:])))
+
+
+_CHANGES: Final[tuple[Callable[[random.Random, bytearray], None], ...]] = (
+    *(_field, _field, _field, _attributes, _producer, _bytes, _bytes),
+)
+_CHANGES_OF_BYTES: Final[tuple[Callable[[random.Random, bytearray, int], None], ...]] = (
+    *(_flip, _flip, _cut, _drop, _twice, _put, _grow),
+)
