@@ -32,6 +32,7 @@ from tests.skips import (
     wants_root,
 )
 from tests.spark.releases import keep_together, leave_repeats_to_soak
+from tests.support.secrets import line_with_secret
 
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
 
@@ -166,6 +167,10 @@ def pytest_runtest_makereport(
     report = yield
     if report.skipped and require_all() and not may_be_skipped(item, reason_of(report)):
         fail_instead(report)
+    if report.passed:
+        for title, text in report.sections:
+            if (line := line_with_secret(text)) is not None:
+                report.outcome, report.longrepr = "failed", f"a secret in {title}: {line}"
     return report
 
 

@@ -19,6 +19,7 @@ from tests.kafka.apache import HOST, Kafka39
 from tests.kafka.process import BrokerServer, free_port
 from tests.kafka.zookeeper import zookeeper as running_zookeeper
 from tests.support.certificates import Certificates, openssl
+from tests.support.secrets import QUOTED
 from tests.support.waiting import until
 from tests.wire.servers import OdradekServer
 
@@ -26,7 +27,7 @@ from .conftest import PATIENTLY, run_odradek
 
 pytestmark = pytest.mark.java
 
-PASSWORD: Final = 'pass word, "quoted" \\ and =;é'
+PASSWORD: Final = QUOTED
 PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 

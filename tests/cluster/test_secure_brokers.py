@@ -16,6 +16,7 @@ from tests.kafka.process import free_port
 from tests.lab.cluster import PATIENT, Cluster
 from tests.lab.verify.workload import Workload
 from tests.support.certificates import Certificates
+from tests.support.secrets import HUNTER2
 
 pytestmark = [pytest.mark.java, pytest.mark.wire]
 
@@ -29,7 +30,7 @@ BY_BROKERS: Final = {
     "inter.broker.listener.name": "BROKERS",
     "control.plane.listener.name": "PLANE",
 }
-LOGIN: Final = 'required username="broker" password="secret"'
+LOGIN: Final = f'required username="broker" password="{HUNTER2}"'
 PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MECHANISM: Final = scram.SHA_512
@@ -81,7 +82,7 @@ def add_listeners(
 
 def add_user(lab: Cluster) -> None:
     """The broker's user of SCRAM, before any broker runs."""
-    salted = scram.salted_password(MECHANISM, "secret", salt=b"salt", iterations=4096)
+    salted = scram.salted_password(MECHANISM, HUNTER2, salt=b"salt", iterations=4096)
     known = scram.credential(MECHANISM, salted, salt=b"salt", iterations=4096)
     config = {MECHANISM.name: encode_credential(known)}
     node = json.dumps({"version": 1, "config": config}).encode()

@@ -28,6 +28,7 @@ from tests.support.messages import (
     produce_request,
     records_in,
 )
+from tests.support.secrets import plant
 from tests.support.tokens import jwk, jwks
 from tests.support.waiting import until
 
@@ -45,7 +46,7 @@ OF_ODRADEK: Final = {
     "odradek.transaction.version": "2",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
 }
-PASSWORD: Final = secrets.token_hex()
+PASSWORD: Final = plant(secrets.token_hex())
 """Of alice, the only user."""
 OF_SASL: Final = {
     "plain.sasl.jaas.config": (

@@ -12,6 +12,7 @@ from typing import AnyStr, Final
 from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.testing.ports import HOST, HeldPort
 from tests.support.connections import RawConnection
+from tests.support.secrets import line_with_secret
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 60.0
@@ -49,6 +50,7 @@ class ServerProcess:
         self.output = output
         self.env = env
         self.popen: subprocess.Popen[bytes] | None = None
+        self._searched_bytes = 0
 
     @property
     def pid(self) -> int:
@@ -86,16 +88,27 @@ class ServerProcess:
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
         try:
-            return self.popen.wait(STOP_TIMEOUT_S)
+            code = self.popen.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerFailed(f"did not stop on SIGTERM\n{self.tail()}") from None
+        self._check_output()
+        return code
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would."""
         if self.popen is not None:
             self.popen.kill()
             self.popen.wait()
+            self._check_output()
+
+    def _check_output(self) -> None:
+        with self.output.open("rb") as printed:
+            printed.seek(self._searched_bytes)
+            new = printed.read()
+        self._searched_bytes += len(new)
+        line = line_with_secret(new.decode(errors="replace"))
+        assert line is None, f"a secret in {self.output}: {line}"
 
     def tail(self, lines: int = 30) -> str:
         """The last lines it printed."""

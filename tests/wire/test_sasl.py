@@ -23,10 +23,11 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from tests.broker.running import HOST, RunningBroker, running
 from tests.kafka.java import ToolRunner
 from tests.support.certificates import Certificates
+from tests.support.secrets import PENCIL
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
-PASSWORD = 'pen"cil, =ü'
+PASSWORD = PENCIL
 IN_JAAS = PASSWORD.replace('"', '\\"')
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

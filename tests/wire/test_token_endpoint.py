@@ -15,9 +15,10 @@ from tests.broker.running import HOST, RunningBroker, running
 from tests.cli.conftest import PATIENTLY, run_odradek
 from tests.kafka.java import run_tool
 from tests.support.identity_provider import IdentityProvider, serving
+from tests.support.secrets import HUNTER2
 
 ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-SECRET = "hunter2"
+SECRET = HUNTER2
 
 
 @pytest.fixture
