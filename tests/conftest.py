@@ -169,7 +169,8 @@ def pytest_runtest_makereport(
         fail_instead(report)
     if report.passed:
         for title, text in report.sections:
-            if (line := line_with_secret(text)) is not None:
+            line = line_with_secret(text) if title.endswith(report.when) else None
+            if line is not None:
                 report.outcome, report.longrepr = "failed", f"a secret in {title}: {line}"
     return report
 

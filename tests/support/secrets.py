@@ -10,7 +10,8 @@ HUNTER2: Final = "hunter2"
 QUOTED: Final = 'pass word, "quoted" \\ and =;é'
 """With what has a meaning in JAAS texts and properties."""
 PENCIL: Final = 'pen"cil, =ü'
-_planted: Final = [HUNTER2, QUOTED, PENCIL]
+_planted: Final = [HUNTER2, "pass word", 'pen"cil']
+"""Where a text is escaped, its beginning still is as it was."""
 
 
 def plant(secret: str) -> str:
