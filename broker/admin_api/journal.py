@@ -28,6 +28,7 @@ REQUEST: Final = members(
     transactional_id=_TEXT_OR_NULL,
     topics=array(STRING),
     size_bytes=INTEGER,
+    answer_size_bytes=either(INTEGER, NULL),
     error=_TEXT_OR_NULL,
     faults=array(STRING),
     duration_ms=either(NUMBER, NULL),

@@ -37,6 +37,8 @@ class Interceptor:
         seen = see(api, request, call, node)
         plan = self.faults.plan(seen)
         noted = self.notes.begin(seen, plan, frame, node)
+        if noted is not None:
+            call.on_sent = noted.on_sent
         try:
             if plan is None:
                 answer = answer_of(api, request, call, node)

@@ -126,6 +126,10 @@ class Noted:
                 entry.error,
             )
 
+    def on_sent(self, size_bytes: int) -> None:
+        """The answer is sent."""
+        self._entry.answer_size_bytes = size_bytes
+
     def close(self) -> None:
         """There will be no answer."""
         entry = self._entry

@@ -36,6 +36,8 @@ class Entry:
     transactional_id: str | None
     topics: list[str]
     size_bytes: int
+    answer_size_bytes: int | None = None
+    """None: no whole answer has been sent."""
     error: str | None = None
     """The first error in the answer."""
     faults: list[str]

@@ -1,5 +1,6 @@
 """What access checks and handlers know of a request beside its message: version and sender."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Client(Protocol):
 class Call:
     """The context of one request."""
 
-    __slots__ = ("client", "client_id", "usage", "version")
+    __slots__ = ("client", "client_id", "on_sent", "usage", "version")
 
     def __init__(self, version: int, client_id: str | None, client: Client) -> None:
         self.version = version
@@ -61,3 +62,5 @@ class Call:
         self.client = client
         self.usage: Usage | None = None
         """What it uses of quotas; None: it is not measured."""
+        self.on_sent: Callable[[int], None] | None = None
+        """Is called with the size of the answer, in bytes, when it is sent."""

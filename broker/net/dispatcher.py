@@ -311,9 +311,12 @@ class Dispatcher:
         out = encode_response(response, version, correlation_id, flexible_header=flexible)
         node = self._node
         counts = node.metrics.requests[api.name]
-        counts.sent_bytes += FRAME_SIZE.unpack_from(out)[0]
+        (size_bytes,) = FRAME_SIZE.unpack_from(out)
+        counts.sent_bytes += size_bytes
         counts.total_ms += node.clock.now_ms() - came_at_ms
         self._client.send(out)
+        if call.on_sent is not None:
+            call.on_sent(size_bytes)
         if usage is not None:
             usage.sent()
 

@@ -32,6 +32,8 @@ class Request:
     transactional_id: str | None
     topics: Sequence[str]
     size_bytes: int
+    answer_size_bytes: int | None
+    """None: no whole answer was sent yet."""
     error: str | None
     """The first error in the answer; NO_ANSWER if the connection was closed instead."""
     faults: Sequence[str]

@@ -397,9 +397,13 @@ async def test_the_journal_tells_what_became_of_a_request(broker: RunningBroker)
     assert fetch.duration_ms is not None and fetch.duration_ms >= 15
     assert (produce.transactional_id, produce.error) == ("x", "INVALID_PRODUCER_EPOCH")
     assert produce.faults == [fault.id]
+    client.send(metadata(), 12)
+    answer = await client.read_frame()
+    asked = rules.journal.requests()[-1]
+    assert asked.answer_size_bytes == len(answer)
     client.send(fetch_request("t", wait_ms=100_000), 12)
-    await until(lambda: len(rules.journal.requests()) == fetch.number + 2)
+    await until(lambda: len(rules.journal.requests()) == fetch.number + 3)
     waiting = rules.journal.requests()[-1]
-    assert waiting.duration_ms is None
+    assert (waiting.duration_ms, waiting.answer_size_bytes) == (None, None)
     client.abort()
     await until(lambda: waiting.error == UNANSWERED)
