@@ -7,6 +7,7 @@ goes on meanwhile; cancelling the wait does not stop the call.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from .broker import Broker
@@ -15,6 +16,7 @@ from .faults import Fault, Faults, Rule
 from .groups import Group, Groups, Member, TopicPartition
 from .journal import Journal
 from .network import Network
+from .snapshots import Snapshot
 from .topics import Topics
 
 P = ParamSpec("P")
@@ -172,6 +174,24 @@ class AsyncNetwork(Wrapper):
         return asyncio.to_thread(lambda: Network.state.__get__(self.wrapped))
 
 
+class AsyncSnapshot(Wrapper):
+    """See `Snapshot`."""
+
+    remove = Awaited(Snapshot.remove)
+
+    @property
+    def id(self) -> str:
+        """Its id in the broker's process."""
+        snapshot: Snapshot = self.wrapped
+        return snapshot.id
+
+    @property
+    def directory(self) -> Path:
+        """Its files."""
+        snapshot: Snapshot = self.wrapped
+        return snapshot.directory
+
+
 class AsyncBroker(Wrapper):
     """See `Broker`."""
 
@@ -194,13 +214,20 @@ class AsyncBroker(Wrapper):
     shuffle_leaders = Awaited(Broker.shuffle_leaders)
     coordinator = Awaited(Broker.coordinator)
     move_coordinator = Awaited(Broker.move_coordinator)
-    snapshot = Awaited(Broker.snapshot)
-    restore = Awaited(Broker.restore)
     fork = Awaited(Broker.fork)
     wait_for_topic = Awaited(Broker.wait_for_topic)
     wait_for_records = Awaited(Broker.wait_for_records)
     wait_for_group = Awaited(Broker.wait_for_group)
     wait_for_lag = Awaited(Broker.wait_for_lag)
+
+    async def snapshot(self) -> AsyncSnapshot:
+        """Remember the state."""
+        return AsyncSnapshot(await asyncio.to_thread(Broker.snapshot, self.wrapped))
+
+    async def restore(self, snapshot: AsyncSnapshot | Snapshot) -> None:
+        """Return to a snapshot of this broker, whoever took it."""
+        taken = snapshot.wrapped if isinstance(snapshot, AsyncSnapshot) else snapshot
+        await asyncio.to_thread(Broker.restore, self.wrapped, taken)
 
     @property
     def clock(self) -> AsyncClock:

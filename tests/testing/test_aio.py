@@ -13,6 +13,7 @@ from odradek.testing.aio import (
     AsyncFaults,
     AsyncGroup,
     AsyncJournal,
+    AsyncSnapshot,
     AsyncTopics,
 )
 from odradek.testing.clock import Clock
@@ -20,6 +21,7 @@ from odradek.testing.door import AdminError
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.groups import Group
 from odradek.testing.journal import Journal
+from odradek.testing.snapshots import Snapshot
 from odradek.testing.waits import WaitTimeout
 from tests.broker.coordination.asynchronous import asynchronous
 
@@ -80,6 +82,22 @@ async def test_all_is_there_as_coroutines() -> None:
         await aio.topics.delete("t")
 
 
+@asynchronous
+async def test_snapshots() -> None:
+    async with Broker(in_process=True) as broker:
+        aio = broker.aio
+        first, second = await aio.snapshot(), broker.snapshot()
+        assert first.directory.is_dir() and first.id != second.id
+        for snapshot in (first, second):
+            await aio.topics.create("t")
+            await aio.restore(snapshot)
+            assert await aio.topics.names() == []
+        await first.remove()
+        assert not first.directory.exists()
+        with pytest.raises(ValueError, match="removed"):
+            await aio.restore(first)
+
+
 def test_it_has_the_names_of_the_blocking_calls() -> None:
     pairs: list[tuple[type, type]] = [
         (AsyncBroker, Broker),
@@ -88,8 +106,9 @@ def test_it_has_the_names_of_the_blocking_calls() -> None:
         (AsyncFaults, Faults),
         (AsyncJournal, Journal),
         (AsyncClock, Clock),
+        (AsyncSnapshot, Snapshot),
     ]
     for wrapper, blocking in pairs:
         names = {name for name in vars(wrapper) if not name.startswith("_")}
-        assert names <= set(dir(blocking))
+        assert names <= {*dir(blocking), *blocking.__annotations__}
     assert {"create", "delete"} <= set(vars(AsyncTopics))
