@@ -54,6 +54,14 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
 
     # -- its state, and the return to an earlier one
 
+    def close(self) -> None:
+        """Stop all brokers, and remove their files unless `data_dir` was given.
+
+        Raises: BrokerFailed.
+        """
+        self._heal_full_disks()
+        super().close()
+
     def reset(self) -> None:
         """Start and resume what is down, heal network and disks, put all brokers into their racks,
         and delete every topic.

@@ -7,9 +7,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaStorageError
 
-from odradek.testing import Broker, BrokerFailed
+from odradek.testing import AdminError, Broker, BrokerFailed
 from odradek.testing.marker import Wanted
 from odradek.testing.servers import Servers
+from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
@@ -58,6 +59,14 @@ def test_the_only_broker_ends_as_its_disk_fails_and_keeps_what_it_has_acknowledg
     assert [record.value for record in broker.records("t")] == [b"acknowledged"]
 
 
+def test_a_full_disk_does_not_keep_a_broker_from_ending(broker: Broker) -> None:
+    broker.topics.create("t")
+    broker.disk_full(0)
+    with pytest.raises(AdminError, match="KAFKA_STORAGE_ERROR"):
+        broker.produce("t", b"v")
+    broker.close()
+
+
 def test_others_lead_while_the_disk_of_a_leader_has_failed() -> None:
     with Broker(brokers=3, in_process=True) as three:
         three.topics.create("t", replication_factor=3, configs={"min.insync.replicas": 2})
@@ -89,6 +98,27 @@ def test_a_follower_with_a_full_disk_leaves_the_in_sync_replicas() -> None:
         assert follower not in two.topics["t"].partitions[0].isr
         two.heal_disk(follower)
         until(lambda: follower in two.topics["t"].partitions[0].isr)
+
+
+@pytest.mark.java
+def test_disks_of_brokers_with_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER_JARS", str(fetch("3.9.2")))
+    settings = {"replica.lag.time.max.ms": 500, "zookeeper.session.timeout.ms": 4_000}
+    with Broker(brokers=2, settings=settings, zookeeper="auto") as two:
+        two.topics.create("t", replication_factor=2)
+        leader = two.leader("t")
+        follower = next(each for each in two.broker_ids if each != leader)
+        two.disk_full(follower)
+        two.produce("t", b"one")  # acknowledged once the follower is out of sync
+        until(lambda: follower not in two.topics["t"].partitions[0].isr)
+        two.heal_disk(follower)
+        until(lambda: follower in two.topics["t"].partitions[0].isr)
+        two.fail_disk(leader)
+        until(lambda: two.leader("t") == follower)
+        two.produce("t", b"two")
+        two.start(leader)
+        until(lambda: leader in two.topics["t"].partitions[0].isr)
+        assert [record.value for record in two.records("t")] == [b"one", b"two"]
 
 
 def test_a_clean_state_has_disks_that_work() -> None:
