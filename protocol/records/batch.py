@@ -23,6 +23,7 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+_ATTRIBUTES_MASK: Final = 0x7F
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -205,6 +206,8 @@ def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
 
 def _set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> None:
     _INT64.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    batch[ATTRIBUTES_POSITION] = 0
+    batch[ATTRIBUTES_POSITION + 1] &= _ATTRIBUTES_MASK  # as Kafka does when it sets the timestamp
     seal(batch)
 
 

@@ -1,6 +1,7 @@
 """Batch headers: reading, checking, patching."""
 
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -16,6 +17,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records import (
     HEADER_SIZE_BYTES,
+    Codec,
     Record,
     build_batch,
     check_crc,
@@ -27,6 +29,12 @@ from odradek.protocol.records import (
     set_append_time,
     set_create_time,
     set_offset_and_epoch,
+)
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
 )
 
 from .values import SIZE_BYTES_MAX, VECTORS, example_records
@@ -191,4 +199,18 @@ def test_create_time_takes_back_a_claim_of_append_time() -> None:
     header = read_header(batch)
     assert not header.is_log_append_time
     assert header.max_timestamp == 9
+    check_crc(batch, header)
+
+
+@pytest.mark.parametrize("change", [set_append_time, set_create_time])
+def test_attributes_without_meaning_go_where_a_timestamp_is_set(
+    change: Callable[[bytearray, int], None],
+) -> None:
+    batch = build_batch([Record(0, 1, None, b"v")], codec=Codec.ZSTD, is_transactional=True)
+    batch[ATTRIBUTES_POSITION] |= 0x20
+    batch[ATTRIBUTES_POSITION + 1] |= 0x80 | DELETE_HORIZON
+    change(batch, 5)
+    header = read_header(batch)
+    own = LOG_APPEND_TIME if change is set_append_time else 0
+    assert header.attributes == Codec.ZSTD | TRANSACTIONAL | DELETE_HORIZON | own
     check_crc(batch, header)
