@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.credentials import encode_credential
 from tests.kafka.process import free_port
+from tests.kafka.zookeeper import ZooKeeper
 from tests.lab.cluster import PATIENT, Cluster
 from tests.lab.verify.workload import Workload
 from tests.support.certificates import Certificates
@@ -47,10 +50,11 @@ AUTHORIZER: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:broker;User:ANONYMOUS",  # anonymous are the laboratory and its clients
 }
+ZOOKEEPER_LOGIN: Final = {"username": "broker", "password": HUNTER2}
 BY_PLAIN: Final = {
     "sasl.enabled.mechanisms": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "sasl.jaas.config": f'{PLAIN} {LOGIN} user_broker="secret";',
+    "sasl.jaas.config": f'{PLAIN} {LOGIN} user_broker="{HUNTER2}";',
 }
 
 
@@ -59,6 +63,64 @@ def lab(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as cluster:
         cluster.start_zookeeper()
         yield cluster
+
+
+@pytest.fixture
+def secure_lab(tmp_path: Path, certificates: Certificates) -> Iterator[Cluster]:
+    """Brokers speak TLS with ZooKeeper, and log in there; only they may write what is theirs."""
+    with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as cluster:
+        secure_port = free_port()
+        cluster.zookeeper = secure_zookeeper(cluster, secure_port, certificates)
+        cluster.zookeeper_login = {"mechanism": "DIGEST-MD5", **ZOOKEEPER_LOGIN}
+        for broker in cluster.brokers.values():
+            broker.settings |= {
+                "zookeeper.connect": f"{broker.host}:{secure_port}",
+                "zookeeper.ssl.client.enable": "true",
+                "zookeeper.ssl.truststore.location": certificates.trust,
+                "zookeeper.set.acl": "true",
+                "odradek.zookeeper.auth.scheme": "sasl",
+                **{f"odradek.zookeeper.auth.{k}": text for k, text in ZOOKEEPER_LOGIN.items()},
+            }
+        cluster.start_zookeeper()
+        yield cluster
+
+
+def secure_zookeeper(lab: Cluster, secure_port: int, certificates: Certificates) -> ZooKeeper:
+    """With a user, and a second port for TLS; the other one is the laboratory's."""
+    jaas = lab.directory / "zookeeper.jaas"
+    user = "user_{username}={password}".format(**ZOOKEEPER_LOGIN)
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    jaas.write_text(f"Server {{ {module} required {user}; }};")
+    settings = {
+        "secureClientPort": str(secure_port),
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": str(certificates.broker.store),
+        "ssl.keyStore.type": "PEM",
+        "ssl.trustStore.location": certificates.trust,
+        "ssl.trustStore.type": "PEM",
+        "ssl.clientAuth": "none",
+        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    }
+    return ZooKeeper(
+        lab.zookeeper.directory,
+        tick_time_ms=lab.zookeeper.tick_time_ms,
+        settings=settings,
+        java_options=[f"-Djava.security.auth.login.config={jaas}"],
+    )
+
+
+def check_stranger(lab: Cluster) -> None:
+    """Somebody who has not logged in may look, but change nothing."""
+    stranger = KazooClient(lab.zookeeper.address)
+    stranger.start()
+    try:
+        for path in ("/controller_epoch", f"/brokers/topics/{TOPIC}"):
+            data, _ = stranger.get(path)
+            with pytest.raises(NoAuthError):
+                stranger.set(path, data)
+    finally:
+        stranger.stop()
+        stranger.close()
 
 
 def add_listeners(
@@ -155,10 +217,11 @@ def migrate(lab: Cluster, *members: str, finishes: bool) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_brokers_move_to_sasl_ssl(lab: Cluster, certificates: Certificates) -> None:
+def test_brokers_move_to_sasl_ssl(secure_lab: Cluster, certificates: Certificates) -> None:
     """With an authorizer, which lets them do what brokers do by their name."""
-    add_listeners(lab, certificates, "SASL_SSL", BY_SCRAM | AUTHORIZER)
-    migrate(lab, finishes=False)
+    add_listeners(secure_lab, certificates, "SASL_SSL", BY_SCRAM | AUTHORIZER)
+    migrate(secure_lab, finishes=False)
+    check_stranger(secure_lab)
 
 
 @pytest.mark.soak

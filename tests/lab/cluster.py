@@ -102,6 +102,8 @@ class Cluster:
         }
         self._paused: set[int] = set()
         self._client: KazooClient | None = None
+        self.zookeeper_login: dict[str, str] | None = None
+        """kazoo's `sasl_options` of the laboratory itself."""
 
     def __enter__(self) -> Self:
         return self
@@ -254,6 +256,7 @@ class Cluster:
                 timeout=LAB_SESSION_TIMEOUT_S,
                 connection_retry=OFTEN,
                 command_retry=PATIENTLY,
+                sasl_options=self.zookeeper_login,
             )
             self._client.start()
         return self._client
