@@ -1,6 +1,7 @@
 """The blocking calls of a `Broker` as coroutines: `await broker.aio.topics.create("orders")`.
 
-The names, arguments and results are the same. A call runs in a thread, so the event loop of a test
+The names, arguments and results are the same, but results that have blocking calls have coroutines
+in their place (`AsyncSnapshot`, `AsyncFault`). A call runs in a thread, so the event loop of a test
 goes on meanwhile; cancelling the wait does not stop the call.
 """
 
@@ -13,7 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 from .broker import Broker
 from .clock import Clock
 from .faults import Fault, Faults, Rule
-from .groups import Group, Groups, Member, TopicPartition
+from .groups import Groups, Member, TopicPartition
 from .journal import Journal
 from .network import Network
 from .snapshots import Snapshot
@@ -34,8 +35,11 @@ class Awaited(Generic[P, R]):
     ) -> Callable[P, Coroutine[Any, Any, R]]:
         """The method of an instance."""
 
+        # Of its own class, which may have another one than the class that it is declared by.
+        method = getattr(type(instance.wrapped), self._method.__name__, self._method)
+
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return await asyncio.to_thread(self._method, instance.wrapped, *args, **kwargs)
+            return await asyncio.to_thread(method, instance.wrapped, *args, **kwargs)
 
         return call
 
@@ -62,22 +66,22 @@ class AsyncGroup(Wrapper):
     @property
     def state(self) -> Awaitable[str]:
         """Kafka's name of its state."""
-        return asyncio.to_thread(lambda: Group.state.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.state)
 
     @property
     def members(self) -> Awaitable[list[Member]]:
         """The members with what they are assigned."""
-        return asyncio.to_thread(lambda: Group.members.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.members)
 
     @property
     def offsets(self) -> Awaitable[dict[TopicPartition, int]]:
         """The committed offsets by topic and partition."""
-        return asyncio.to_thread(lambda: Group.offsets.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.offsets)
 
     @property
     def lag(self) -> Awaitable[dict[TopicPartition, int]]:
         """How many offsets each committed offset is behind the high watermark."""
-        return asyncio.to_thread(lambda: Group.lag.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.lag)
 
 
 class AsyncGroups(Wrapper):
@@ -104,17 +108,17 @@ class AsyncFault(Wrapper):
     @property
     def hits(self) -> Awaitable[int]:
         """How often it has acted."""
-        return asyncio.to_thread(lambda: Fault.hits.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.hits)
 
     @property
     def matched(self) -> Awaitable[int]:
         """How many requests it was about."""
-        return asyncio.to_thread(lambda: Fault.matched.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.matched)
 
     @property
     def nearest_miss(self) -> Awaitable[str | None]:
         """Why it has never acted."""
-        return asyncio.to_thread(lambda: Fault.nearest_miss.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.nearest_miss)
 
 
 class AsyncFaults(Wrapper):
@@ -152,12 +156,12 @@ class AsyncClock(Wrapper):
     @property
     def is_frozen(self) -> Awaitable[bool]:
         """Whether time stands still."""
-        return asyncio.to_thread(lambda: Clock.is_frozen.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.is_frozen)
 
     @property
     def now(self) -> Awaitable[datetime]:
         """The brokers' wall clock."""
-        return asyncio.to_thread(lambda: Clock.now.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.now)
 
 
 class AsyncNetwork(Wrapper):
@@ -171,7 +175,7 @@ class AsyncNetwork(Wrapper):
     @property
     def state(self) -> Awaitable[dict[str, Any]]:
         """What is cut and slow."""
-        return asyncio.to_thread(lambda: Network.state.__get__(self.wrapped))
+        return asyncio.to_thread(lambda: self.wrapped.state)
 
 
 class AsyncSnapshot(Wrapper):
@@ -222,12 +226,12 @@ class AsyncBroker(Wrapper):
 
     async def snapshot(self) -> AsyncSnapshot:
         """Remember the state."""
-        return AsyncSnapshot(await asyncio.to_thread(Broker.snapshot, self.wrapped))
+        return AsyncSnapshot(await asyncio.to_thread(self.wrapped.snapshot))
 
     async def restore(self, snapshot: AsyncSnapshot | Snapshot) -> None:
         """Return to a snapshot of this broker, whoever took it."""
         taken = snapshot.wrapped if isinstance(snapshot, AsyncSnapshot) else snapshot
-        await asyncio.to_thread(Broker.restore, self.wrapped, taken)
+        await asyncio.to_thread(self.wrapped.restore, taken)
 
     @property
     def clock(self) -> AsyncClock:

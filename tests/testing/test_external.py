@@ -13,6 +13,7 @@ from odradek.testing.external import ExternalBroker
 from odradek.testing.external_servers import ExternalServers, external_broker
 from odradek.testing.marker import Refused, Wanted
 from odradek.testing.topics import NoSuchTopic
+from tests.broker.coordination.asynchronous import asynchronous
 from tests.kafka.apache import apache_kafka
 from tests.support.waiting import until
 
@@ -204,6 +205,21 @@ def test_a_prefix_is_what_a_worker_deletes(running: Broker) -> None:
         servers.get(Wanted(brokers=3))
     servers.close()
     running.topics.delete("theirs")
+
+
+@asynchronous
+async def test_coroutines_touch_no_topic_of_others() -> None:
+    with Broker(in_process=True) as running:
+        running.topics.create("theirs")
+        broker = ExternalBroker(running.bootstrap_servers)
+        aio = broker.aio
+        await aio.start()
+        await aio.topics.create("ours")
+        assert (await aio.topics.get("ours")).name == "ours"
+        assert await aio.topics.names() == ["ours", "theirs"]
+        await aio.reset()
+        assert await aio.topics.names() == ["theirs"]
+        await aio.close()
 
 
 def test_a_topic_of_others_is_not_touched(running: Broker) -> None:
