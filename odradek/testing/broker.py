@@ -4,6 +4,7 @@ What few tests use is imported by the methods that need it, so that the first te
 """
 
 import shutil
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, overload
@@ -17,7 +18,7 @@ from odradek.client_configs import (
 )
 
 from .disks import Disks
-from .errors import hides
+from .errors import BrokerFailed, hides
 from .faults import Faults
 from .journal import Journal
 from .lifecycle import Lifecycle
@@ -59,8 +60,13 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
 
         Raises: BrokerFailed.
         """
-        self._heal_full_disks()
-        super().close()
+        try:
+            if self._disks_are_full:  # the brokers could not write what they write as they end
+                with suppress(BrokerFailed):  # one has ended
+                    self._resume_paused()
+                    self._heal_disks()
+        finally:
+            super().close()
 
     def reset(self) -> None:
         """Start and resume what is down, heal network and disks, put all brokers into their racks,

@@ -1,10 +1,9 @@
 """The disks of brokers under test: full, failed, and healed again."""
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from .door import AdminClients
-from .errors import BrokerFailed, hides
+from .errors import hides
 
 __tracebackhide__ = hides
 
@@ -14,8 +13,8 @@ class Disks:
 
     _admins: AdminClients
     _down: set[int]
-    _paused: set[int]
-    _full: set[int]
+    _disks_are_full = False
+    """Whether one has been full since all were healed."""
     _end_with_disk: Callable[[int], None]
 
     def disk_full(self, broker_id: int) -> None:
@@ -25,7 +24,7 @@ class Disks:
         Raises: BrokerFailed.
         """
         self._admins.post_to_broker(broker_id, "disk_full")
-        self._full.add(broker_id)
+        self._disks_are_full = True
 
     def fail_disk(self, broker_id: int, *, expire: bool = False) -> None:
         """Have a broker's log directory fail: the broker ends at once, as Kafka does without any.
@@ -42,17 +41,10 @@ class Disks:
     def heal_disk(self, broker_id: int) -> None:
         """End what `disk_full` or `fail_disk` began.  Raises: BrokerFailed."""
         self._admins.post_to_broker(broker_id, "heal_disk")
-        self._full.discard(broker_id)
-
-    def _heal_full_disks(self) -> None:
-        """Let brokers write what they write as they end."""
-        full, self._full = self._full, set()
-        for broker_id in full - self._down - self._paused:
-            with suppress(BrokerFailed):  # it has ended
-                self.heal_disk(broker_id)
 
     def _heal_disks(self) -> None:
         for admin in self._admins:
             for each in admin.get("brokers")["brokers"]:
                 if each["disk"] != "ok":
                     admin.post("brokers", each["id"], "heal_disk")
+        self._disks_are_full = False

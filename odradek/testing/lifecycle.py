@@ -63,8 +63,6 @@ class Lifecycle:
         self._admin_ports: list[HeldPort] = []
         self._entrance = Entrance()
         self._down: set[int] = set()
-        self._full: set[int] = set()
-        """Whose disks are full."""
         self._paused: set[int] = set()
         self._last_log = ""
         self._admins = AdminClients(self._admin_urls, self._settings.get("odradek.admin.token", ""))

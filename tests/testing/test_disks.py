@@ -1,5 +1,7 @@
 """Disks of a broker under test that are full or fail, and what real clients see of it."""
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -65,6 +67,21 @@ def test_a_full_disk_does_not_keep_a_broker_from_ending(broker: Broker) -> None:
     with pytest.raises(AdminError, match="KAFKA_STORAGE_ERROR"):
         broker.produce("t", b"v")
     broker.close()
+
+
+def test_a_full_disk_does_not_keep_a_paused_broker_from_ending() -> None:
+    with Broker(brokers=2, in_process=True) as two:
+        two.topics.create("t")
+        leader = two.leader("t")
+        two.disk_full(leader)
+        with pytest.raises(AdminError, match="KAFKA_STORAGE_ERROR"):
+            two.produce("t", b"v")
+        two.pause(leader)
+    with Broker() as child:
+        child.topics.create("t")
+        child.disk_full(0)
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGSTOP)
 
 
 def test_others_lead_while_the_disk_of_a_leader_has_failed() -> None:
