@@ -32,7 +32,7 @@ from tests.skips import (
     wants_root,
 )
 from tests.spark.releases import keep_together, leave_repeats_to_soak
-from tests.support.secrets import line_with_secret
+from tests.support.secrets import line_with_secret, told_by_servers
 
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
 
@@ -168,10 +168,15 @@ def pytest_runtest_makereport(
     if report.skipped and require_all() and not may_be_skipped(item, reason_of(report)):
         fail_instead(report)
     if report.passed:
-        for title, text in report.sections:
-            line = line_with_secret(text) if title.endswith(report.when) else None
-            if line is not None:
-                report.outcome, report.longrepr = "failed", f"a secret in {title}: {line}"
+        told = [
+            f"a secret in {title}: {line}"
+            for title, text in report.sections
+            if title.endswith(report.when) and (line := line_with_secret(text)) is not None
+        ]
+        told += told_by_servers
+        if told:
+            report.outcome, report.longrepr = "failed", "\n".join(told)
+        told_by_servers.clear()
     return report
 
 

@@ -12,7 +12,7 @@ from typing import AnyStr, Final
 from odradek.protocol.messages.k03_metadata import MetadataRequest
 from odradek.testing.ports import HOST, HeldPort
 from tests.support.connections import RawConnection
-from tests.support.secrets import line_with_secret
+from tests.support.secrets import line_with_secret, told_by_servers
 
 POLL_S: Final = 0.02
 STOP_TIMEOUT_S: Final = 60.0
@@ -92,7 +92,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ServerFailed(f"did not stop on SIGTERM\n{self.tail()}") from None
-        self._check_output()
+        self._search_output()
         return code
 
     def kill(self) -> None:
@@ -100,15 +100,16 @@ class ServerProcess:
         if self.popen is not None:
             self.popen.kill()
             self.popen.wait()
-            self._check_output()
+            self._search_output()
 
-    def _check_output(self) -> None:
+    def _search_output(self) -> None:
         with self.output.open("rb") as printed:
             printed.seek(self._searched_bytes)
             new = printed.read()
         self._searched_bytes += len(new)
         line = line_with_secret(new.decode(errors="replace"))
-        assert line is None, f"a secret in {self.output}: {line}"
+        if line is not None:
+            told_by_servers.append(f"a secret in {self.output}: {line}")
 
     def tail(self, lines: int = 30) -> str:
         """The last lines it printed."""
