@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
+SERVERS: Final = 2
+"""So many are tried at least in the time for connecting."""
 REFUSED: Final = "ZooKeeper refuses the credentials"
 REQUEST_TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 500
@@ -148,7 +150,8 @@ def zookeeper_tree(address: str, access: ZooKeeperAccess) -> Iterator[ZooKeeperT
     silent.propagate = False
     client = KazooClient(
         hosts=hosts,
-        timeout=access.session_timeout_ms / 1000,
+        # kazoo also waits so long for one server that is silent, and others must have their turn.
+        timeout=min(access.session_timeout_ms, access.connection_timeout_ms / SERVERS) / 1000,
         logger=silent,
         handler=None if access.tls is None else _with_tls(access.tls),
         **(access.client_options or {}),

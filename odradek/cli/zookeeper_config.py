@@ -20,8 +20,8 @@ zookeeper_config_option = click.option(
     "zookeeper_config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="How to log in to ZooKeeper: the settings zookeeper.* and odradek.zookeeper.* of a"
-    " broker; others are not looked at.",
+    help="How to connect and log in to ZooKeeper: the settings zookeeper.* and odradek.zookeeper.*"
+    " of a broker; others have no effect. Without zookeeper.session.timeout.ms, 10 s.",
 )
 
 
@@ -32,8 +32,7 @@ def zookeeper_settings(address: str, file: str | None) -> Config:
         if file is not None:
             given = parse_properties(Path(file).read_text(encoding="utf-8"))
             settings = {k: v for k, v in given.items() if k.startswith(_OF_ZOOKEEPER)}
-        for of in ("connection", "session"):
-            settings.setdefault(f"zookeeper.{of}.timeout.ms", str(TIMEOUT_MS))
+        settings.setdefault("zookeeper.session.timeout.ms", str(TIMEOUT_MS))
         return load_config(overrides={**settings, "zookeeper.connect": address})
     except (OSError, UnicodeDecodeError, ConfigError) as error:
         raise CommandError(f"{file or '--zookeeper'}: {error}") from None
