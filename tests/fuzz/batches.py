@@ -1,7 +1,7 @@
 """Batches of a producer that are almost right: a field, a record, a length or a bit is wrong."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -48,14 +48,8 @@ _VARINTS: Final = (
 )
 
 
-def almost_batches(chance: random.Random) -> Iterator[bytes]:
-    """Without end; some are right after all."""
-    while True:
-        yield almost_batch(chance)
-
-
 def almost_batch(chance: random.Random) -> bytes:
-    """What a Produce of one partition may carry."""
+    """What a Produce of one partition may carry; some are right after all."""
     batch = _batch(chance)
     if chance.random() < 0.4:
         _change_body(chance, batch)
