@@ -37,7 +37,7 @@ class Entry:
     topics: list[str]
     size_bytes: int
     answer_size_bytes: int | None = None
-    """None: no whole answer has been sent."""
+    """None: no whole answer has been given to the connection."""
     error: str | None = None
     """The first error in the answer."""
     faults: list[str]

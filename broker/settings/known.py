@@ -71,7 +71,7 @@ PER_BROKER: Final = frozenset(
 
 
 _CLASSES_OF_LISTENER: Final = ("principal.builder.class", "ssl.engine.factory.class")
-"""Kafka looks for no other class under the prefix of a listener."""
+"""Of the settings without which no broker starts, those that Kafka reads for a single listener."""
 
 
 def refused_of_listener(name: str) -> Setting[Value] | None:

@@ -32,14 +32,15 @@ class Request:
     transactional_id: str | None
     topics: Sequence[str]
     size_bytes: int
-    answer_size_bytes: int | None
-    """None: no whole answer was sent yet."""
+    """Of the request; both sizes are without the four bytes in front."""
     error: str | None
     """The first error in the answer; NO_ANSWER if the connection was closed instead."""
     faults: Sequence[str]
     """The ids of the rules that acted on it."""
     duration_ms: float | None
     """Until the answer was known; None: it is not known yet."""
+    answer_size_bytes: int | None = None
+    """None: no whole answer was given to the connection (yet, or by acks=0 or a rule never)."""
     recording: Mapping[str, Any] | None = None
     """What `odradek replay` needs, in a file of `Journal.save`."""
 

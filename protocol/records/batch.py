@@ -24,6 +24,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 _ATTRIBUTES_MASK: Final = 0x7F
+"""Those that have a meaning; Kafka clears all others where it sets the timestamp of a batch."""
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -189,7 +190,7 @@ def set_offset_and_epoch(
 def set_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
     """Set the timestamp of all records to `wall_ms` (LogAppendTime), in place; renew the checksum.
 
-    `batch` must be exactly one batch.
+    Attributes without a meaning are cleared. `batch` must be exactly one batch.
     """
     batch[ATTRIBUTES_POSITION + 1] |= LOG_APPEND_TIME
     _set_max_timestamp(batch, wall_ms)
@@ -198,7 +199,8 @@ def set_append_time(batch: bytearray | memoryview, wall_ms: int) -> None:
 def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
     """Set CreateTime and `max_timestamp`, the records' greatest, in place; renew the checksum.
 
-    For a header that does not match its records. `batch` must be exactly one batch.
+    For a header that does not match its records. Attributes without a meaning are cleared. `batch`
+    must be exactly one batch.
     """
     batch[ATTRIBUTES_POSITION + 1] &= ~LOG_APPEND_TIME & 0xFF
     _set_max_timestamp(batch, max_timestamp)
@@ -207,7 +209,7 @@ def set_create_time(batch: bytearray | memoryview, max_timestamp: int) -> None:
 def _set_max_timestamp(batch: bytearray | memoryview, max_timestamp: int) -> None:
     _INT64.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
     batch[ATTRIBUTES_POSITION] = 0
-    batch[ATTRIBUTES_POSITION + 1] &= _ATTRIBUTES_MASK  # as Kafka does when it sets the timestamp
+    batch[ATTRIBUTES_POSITION + 1] &= _ATTRIBUTES_MASK
     seal(batch)
 
 

@@ -88,6 +88,12 @@ async def test_a_dropped_response(broker: RunningBroker) -> None:
         await client.produce("t", batch_of(b"a"))
     client = await broker.client()
     assert (await client.produce("t", batch_of(b"a"))).base_offset == 1
+    lost, answered = rules.journal.requests(api="Produce")
+    assert lost.answer_size_bytes is None
+    assert answered.answer_size_bytes is not None
+    client.send(produce_request("t", {0: batch_of(b"a")}, acks=0), 11)
+    await client.ask(metadata(), 12)
+    assert rules.journal.requests(api="Produce")[-1].answer_size_bytes is None
 
 
 @on_broker()
@@ -395,6 +401,7 @@ async def test_the_journal_tells_what_became_of_a_request(broker: RunningBroker)
     fetch, produce = rules.journal.requests()[-2:]
     assert (fetch.api, fetch.client_id, fetch.topics, fetch.error) == ("Fetch", "app", ["t"], None)
     assert fetch.duration_ms is not None and fetch.duration_ms >= 15
+    assert fetch.answer_size_bytes is not None and fetch.answer_size_bytes > 0
     assert (produce.transactional_id, produce.error) == ("x", "INVALID_PRODUCER_EPOCH")
     assert produce.faults == [fault.id]
     client.send(metadata(), 12)
