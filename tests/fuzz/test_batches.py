@@ -37,8 +37,11 @@ IN_A_TOPIC: Final = 1_000
 LEADER_EPOCH: Final = slice(12, 16)
 ATTRIBUTES: Final = 0x7F
 """Those that have a meaning."""
-SETTINGS: Final = {"log.message.timestamp.after.max.ms": str((1 << 63) - 1)}
-"""So that a changed timestamp is not the first thing that is wrong."""
+SETTINGS: Final = {
+    "log.message.timestamp.after.max.ms": str((1 << 63) - 1),
+    "log.retention.ms": "-1",
+}
+"""So that a changed timestamp is not the first thing that is wrong, and old records stay."""
 REFUSALS: Final = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.INVALID_RECORD,
