@@ -2,29 +2,30 @@
 
 import random
 from collections.abc import Callable
-from struct import Struct
+from itertools import accumulate
+from struct import calcsize
 from typing import Final
 
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX
 from odradek.protocol.records import Record, build_batch
-from odradek.protocol.records.batch import HEADER_SIZE_BYTES, seal
+from odradek.protocol.records.batch import (
+    HEADER,
+    HEADER_SIZE_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    BatchHeader,
+    read_header,
+    seal,
+)
 from odradek.protocol.records.compression import Codec, compress, decompress
 
 BODY_BYTES_MAX: Final = 1 << 20
 _TIMESTAMP: Final = 1_700_000_000_000
-_OFFSET, _LENGTH, _MAGIC = (0, Struct(">q")), (8, Struct(">i")), (16, Struct(">b"))
-_ATTRIBUTES, _LAST_DELTA, _COUNT = (21, Struct(">h")), (23, Struct(">i")), (57, Struct(">i"))
-_BASE_TIMESTAMP, _MAX_TIMESTAMP = (27, Struct(">q")), (35, Struct(">q"))
-_PRODUCER_ID, _EPOCH, _SEQUENCE = (43, Struct(">q")), (51, Struct(">h")), (53, Struct(">i"))
-_LEADER_EPOCH, _CRC = (12, Struct(">i")), (17, Struct(">I"))
 _HEADERS: Final[tuple[tuple[tuple[str, bytes | None], ...], ...]] = (
     *((), (), (("h", b"v"),), (("", None), ("h", b"v" * 130))),
 )
-_FIELDS: Final = (
-    *(_OFFSET, _LENGTH, _LEADER_EPOCH, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _BASE_TIMESTAMP),
-    *(_MAX_TIMESTAMP, _PRODUCER_ID, _EPOCH, _SEQUENCE, _COUNT),
-)
-"""Position and format."""
+_ENDS: Final = list(accumulate(calcsize(f">{form}") for form in HEADER.format[1:]))
+_FIELDS: Final = dict(zip(BatchHeader._fields, map(slice, [0, *_ENDS], _ENDS), strict=False))
+"""Where each field of the header is."""
 _NUMBERS: Final = (
     -INT64_MAX - 1,
     -INT32_MAX - 1,
@@ -57,7 +58,7 @@ def almost_batch(chance: random.Random) -> bytes:
         chance.choice(_CHANGES)(chance, batch)
     if len(batch) > HEADER_SIZE_BYTES:
         if chance.random() < 0.7:
-            _set(batch, _LENGTH, len(batch) - 12)
+            _set(batch, "batch_length", len(batch) - LENGTH_OVERHEAD_BYTES)
         if chance.random() < 0.8:
             seal(batch)
     if chance.random() < 0.05:
@@ -83,38 +84,39 @@ def _batch(chance: random.Random) -> bytearray:
 
 def _change_body(chance: random.Random, batch: bytearray) -> None:
     """Change the records, and compress them again."""
-    codec = batch[_ATTRIBUTES[0] + 1] & 7
+    codec = read_header(batch).codec
     body = bytearray(decompress(codec, memoryview(batch)[HEADER_SIZE_BYTES:], BODY_BYTES_MAX))
     for _ in range(chance.choice((1, 1, 2))):
         chance.choice(_CHANGES_OF_BYTES)(chance, body, 0)
     batch[HEADER_SIZE_BYTES:] = compress(codec, body)
-    _set(batch, _LENGTH, len(batch) - 12)
+    _set(batch, "batch_length", len(batch) - LENGTH_OVERHEAD_BYTES)
     seal(batch)
 
 
-def _set(batch: bytearray, field: tuple[int, Struct], number: int) -> None:
-    position, form = field
-    if position + form.size <= len(batch):
-        wrapped = number & ((1 << 8 * form.size) - 1)
-        batch[position : position + form.size] = wrapped.to_bytes(form.size, "big")
+def _set(batch: bytearray, field: str, number: int) -> None:
+    """Set a field to what fits in it of a number, unless the batch ends before."""
+    place = _FIELDS[field]
+    size_bytes = place.stop - place.start
+    if place.stop <= len(batch):
+        batch[place] = (number & ((1 << 8 * size_bytes) - 1)).to_bytes(size_bytes, "big")
 
 
 def _field(chance: random.Random, batch: bytearray) -> None:
-    position, form = chance.choice(_FIELDS)
-    old = int.from_bytes(batch[position : position + form.size], "big")
-    near = old + chance.choice((-1, 1, 1 << chance.randrange(8 * form.size)))
-    _set(batch, (position, form), chance.choice((*_NUMBERS, near, near)))
+    name, place = chance.choice(list(_FIELDS.items()))
+    bits = 8 * (place.stop - place.start)
+    near = int.from_bytes(batch[place], "big") + chance.choice((-1, 1, 1 << chance.randrange(bits)))
+    _set(batch, name, chance.choice((*_NUMBERS, near, near)))
 
 
 def _attributes(chance: random.Random, batch: bytearray) -> None:
-    _set(batch, _ATTRIBUTES, chance.randrange(128))
+    _set(batch, "attributes", chance.randrange(128))
 
 
 def _producer(chance: random.Random, batch: bytearray) -> None:
     """An idempotent producer that nobody has given this id, which Kafka allows."""
-    _set(batch, _PRODUCER_ID, chance.randrange(3))
-    _set(batch, _EPOCH, chance.randrange(3))
-    _set(batch, _SEQUENCE, chance.choice((0, 0, 1, 5, INT32_MAX)))
+    _set(batch, "producer_id", chance.randrange(3))
+    _set(batch, "producer_epoch", chance.randrange(3))
+    _set(batch, "base_sequence", chance.choice((0, 0, 1, 5, INT32_MAX)))
 
 
 def _bytes(chance: random.Random, batch: bytearray) -> None:
