@@ -15,7 +15,7 @@ from kazoo.exceptions import NoAuthError
 from odradek.broker.sasl import scram
 from odradek.broker.sasl.credentials import encode_credential
 from tests.kafka.process import free_port
-from tests.kafka.zookeeper import ZooKeeper
+from tests.kafka.zookeeper import ZooKeeper, secure_settings, user_option
 from tests.lab.cluster import PATIENT, Cluster
 from tests.lab.verify.workload import Workload
 from tests.support.certificates import Certificates
@@ -69,8 +69,15 @@ def lab(tmp_path: Path) -> Iterator[Cluster]:
 def secure_lab(tmp_path: Path, certificates: Certificates) -> Iterator[Cluster]:
     """Brokers speak TLS with ZooKeeper, and log in there; only they may write what is theirs."""
     with Cluster("odradek", directory=tmp_path, settings=SETTINGS) as cluster:
-        secure_port = free_port()
-        cluster.zookeeper = secure_zookeeper(cluster, secure_port, certificates)
+        secure_port = free_port()  # the other one is the laboratory's
+        cluster.zookeeper = ZooKeeper(
+            cluster.zookeeper.directory,
+            tick_time_ms=cluster.zookeeper.tick_time_ms,
+            settings=secure_settings(
+                secure_port, store=str(certificates.broker.store), trust=certificates.trust
+            ),
+            java_options=[user_option(cluster.directory, **ZOOKEEPER_LOGIN)],
+        )
         cluster.zookeeper_login = {"mechanism": "DIGEST-MD5", **ZOOKEEPER_LOGIN}
         for broker in cluster.brokers.values():
             broker.settings |= {
@@ -83,30 +90,6 @@ def secure_lab(tmp_path: Path, certificates: Certificates) -> Iterator[Cluster]:
             }
         cluster.start_zookeeper()
         yield cluster
-
-
-def secure_zookeeper(lab: Cluster, secure_port: int, certificates: Certificates) -> ZooKeeper:
-    """With a user, and a second port for TLS; the other one is the laboratory's."""
-    jaas = lab.directory / "zookeeper.jaas"
-    user = "user_{username}={password}".format(**ZOOKEEPER_LOGIN)
-    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
-    jaas.write_text(f"Server {{ {module} required {user}; }};")
-    settings = {
-        "secureClientPort": str(secure_port),
-        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-        "ssl.keyStore.location": str(certificates.broker.store),
-        "ssl.keyStore.type": "PEM",
-        "ssl.trustStore.location": certificates.trust,
-        "ssl.trustStore.type": "PEM",
-        "ssl.clientAuth": "none",
-        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-    }
-    return ZooKeeper(
-        lab.zookeeper.directory,
-        tick_time_ms=lab.zookeeper.tick_time_ms,
-        settings=settings,
-        java_options=[f"-Djava.security.auth.login.config={jaas}"],
-    )
 
 
 def check_stranger(lab: Cluster) -> None:

@@ -154,6 +154,28 @@ def zookeeper(
             shutil.rmtree(home, ignore_errors=True)
 
 
+def secure_settings(port: int, *, store: str, trust: str) -> dict[str, str]:
+    """Lines for zoo.cfg: a second port for TLS with these PEM files, and logins by SASL."""
+    return {
+        "secureClientPort": str(port),
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": store,
+        "ssl.keyStore.type": "PEM",
+        "ssl.trustStore.location": trust,
+        "ssl.trustStore.type": "PEM",
+        "ssl.clientAuth": "want",
+        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    }
+
+
+def user_option(directory: Path, username: str, password: str) -> str:
+    """The option of Java for a user that may log in; writes a file."""
+    jaas = directory / "zookeeper.jaas"
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    jaas.write_text(f'Server {{ {module} required user_{username}="{password}"; }};')
+    return f"-Djava.security.auth.login.config={jaas}"
+
+
 def main() -> None:
     """Run one in the foreground."""
     for number in (signal.SIGINT, signal.SIGTERM):

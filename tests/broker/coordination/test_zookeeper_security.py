@@ -33,13 +33,9 @@ from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.coordination.zookeepers import new_chroot
 from tests.broker.running import running
 from tests.kafka.process import free_port
-from tests.kafka.zookeeper import ZooKeeper, zookeeper
+from tests.kafka.zookeeper import ZooKeeper, secure_settings, user_option, zookeeper
 
 TIMEOUT_MS = 6_000
-JAAS = """Server {
-    org.apache.zookeeper.server.auth.DigestLoginModule required user_broker="right";
-};
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +52,9 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, pem: Path) -> Iterator[ZooKeeper]:
     """With a second port for TLS, and a user for SASL."""
-    jaas = tmp_path_factory.mktemp("sasl") / "jaas.conf"
-    jaas.write_text(JAAS)
-    settings = {
-        "secureClientPort": str(free_port()),
-        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-        "ssl.keyStore.location": str(pem),
-        "ssl.trustStore.location": str(pem),
-        "ssl.clientAuth": "want",
-        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-    }
-    options = [f"-Djava.security.auth.login.config={jaas}"]
-    with zookeeper(settings=settings, java_options=options) as running:
+    settings = secure_settings(free_port(), store=str(pem), trust=str(pem))
+    user = user_option(tmp_path_factory.mktemp("sasl"), "broker", "right")
+    with zookeeper(settings=settings, java_options=[user]) as running:
         yield running
 
 
