@@ -33,9 +33,7 @@ class Awaited(Generic[P, R]):
     def __get__(
         self, instance: "Wrapper", owner: type["Wrapper"]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """The method of an instance."""
-
-        # Of its own class, which may have another one than the class that it is declared by.
+        """The method of an instance; of its own class, as `ExternalBroker` overrides some."""
         method = getattr(type(instance.wrapped), self._method.__name__, self._method)
 
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
