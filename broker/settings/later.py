@@ -48,13 +48,13 @@ COORDINATORS: Final[tuple[Setting[Value], ...]] = (
 
 LIMITS: Final[tuple[Setting[Value], ...]] = (
     Setting("create.topic.policy.class.name", CLASS.or_none, None,
-        "A rule that new topics must pass.",
+        "A Java class with a rule that new topics must pass.",
         refused_because="topics would be created without that rule"),
     Setting("alter.config.policy.class.name", CLASS.or_none, None,
-        "A rule that changes of configs must pass.",
+        "A Java class with a rule that changes of configs must pass.",
         refused_because="configs would be changed without that rule"),
     Setting("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False,
-        "Show that rule all configs, not only the changed ones."),
+        "Show alter.config.policy.class.name all configs, not only the changed ones."),
     Setting("telemetry.max.bytes", INT, 1_048_576,
         "The largest push of metrics from a client.", at_least=1),
 )

@@ -34,15 +34,15 @@ class PasswordSettings:
         "password.encoder.secret",
         PASSWORD.or_none,
         None,
-        "The key with which passwords in dynamic configs are kept. Needs the extra `tls`. Without "
-        "it, passwords cannot be changed while the broker runs.",
+        "The secret with which passwords in dynamic configs are encrypted. Needs the extra `tls`. "
+        "Unset: passwords cannot be changed while the broker runs.",
     )
     password_encoder_old_secret = Setting(
         "password.encoder.old.secret",
         PASSWORD.or_none,
         None,
-        "The former such key. At the start, passwords that it can read are written again with the "
-        "new one.",
+        "The former password.encoder.secret. At the start, passwords that it decrypts are "
+        "encrypted with the new one.",
     )
     password_encoder_cipher_algorithm = Setting(
         "password.encoder.cipher.algorithm",
@@ -55,17 +55,21 @@ class PasswordSettings:
         "password.encoder.keyfactory.algorithm",
         STRING.or_none,
         None,
-        "How its key is derived from the secret; unset: PBKDF2WithHmacSHA512.",
+        "How the key for new passwords is derived from the secret; unset: PBKDF2WithHmacSHA512.",
         choices=tuple(_DIGESTS),
     )
     password_encoder_key_length = Setting(
-        "password.encoder.key.length", INT, 128, "The bits of that key.", check=_key_length
+        "password.encoder.key.length",
+        INT,
+        128,
+        "Bits of the key for new passwords.",
+        check=_key_length,
     )
     password_encoder_iterations = Setting(
         "password.encoder.iterations",
         INT,
         4096,
-        "The rounds of the derivation.",
+        "The iterations by which the key for new passwords is derived.",
         at_least=1024,
         at_most=_ITERATIONS_MAX,
     )

@@ -47,8 +47,8 @@ class ThrottleSettings:
         "quota.window.size.seconds",
         INT,
         1,
-        "Length of one such sample. It is also the longest delay because of request_percentage and "
-        "of the rates of new connections.",
+        "The length of one sample of quota.window.num. It is also the longest delay because of "
+        "request_percentage and of the rates of new connections.",
         at_least=1,
     )
     controller_quota_window_num = Setting(
@@ -62,7 +62,7 @@ class ThrottleSettings:
         "controller.quota.window.size.seconds",
         INT,
         1,
-        "Length of one such sample.",
+        "The length of one sample of controller.quota.window.num.",
         at_least=1,
     )
     replication_quota_window_num = Setting(
@@ -76,7 +76,7 @@ class ThrottleSettings:
         "replication.quota.window.size.seconds",
         INT,
         1,
-        "Length of one such sample.",
+        "The length of one sample of replication.quota.window.num.",
         at_least=1,
     )
     alter_log_dirs_replication_quota_window_num = Setting(
@@ -90,7 +90,7 @@ class ThrottleSettings:
         "alter.log.dirs.replication.quota.window.size.seconds",
         INT,
         1,
-        "Length of one such sample.",
+        "The length of one sample of alter.log.dirs.replication.quota.window.num.",
         at_least=1,
     )
 

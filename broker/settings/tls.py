@@ -67,13 +67,13 @@ class TlsSettings:
         "ssl.truststore.type",
         STRING,
         "JKS",
-        "Ignored, as ssl.keystore.type.",
+        "Ignored: the content of the file says what it is. JKS cannot be read.",
     )
     ssl_truststore_certificates = Setting(
         "ssl.truststore.certificates",
         PASSWORD.or_none,
         None,
-        "These authorities themselves, as PEM, in place of a file.",
+        "The authorities of ssl.truststore.location themselves, as PEM, in place of a file.",
     )
     ssl_truststore_password = Setting(
         "ssl.truststore.password",
@@ -134,7 +134,8 @@ class TlsSettings:
         "ssl.allow.san.changes",
         BOOLEAN,
         False,
-        "Whether it may lack subject alternative names of the other one.",
+        "Whether a certificate that replaces another one while the broker runs may lack some of "
+        "its subject alternative names.",
     )
 
 

@@ -289,13 +289,17 @@ class ReplicaTopicSettings:
         "remote.storage.enable", BOOLEAN, False, "Store old segments elsewhere.", effect=DEFAULT
     )
     remote_log_copy_disable = TopicSetting(
-        "remote.log.copy.disable", BOOLEAN, False, "Store no more of them.", effect=DEFAULT
+        "remote.log.copy.disable",
+        BOOLEAN,
+        False,
+        "Store no more segments elsewhere.",
+        effect=DEFAULT,
     )
     remote_log_delete_on_disable = TopicSetting(
         "remote.log.delete.on.disable",
         BOOLEAN,
         False,
-        "Delete them when that is switched off.",
+        "Delete segments stored elsewhere when remote.storage.enable is switched off.",
         effect=DEFAULT,
     )
     local_retention_bytes = TopicSetting(
@@ -311,7 +315,7 @@ class ReplicaTopicSettings:
         "local.retention.ms",
         LONG,
         -2,
-        "How long it keeps it there; -2: retention.ms.",
+        "How long a tiered partition keeps segments on local disk; -2: retention.ms.",
         synonyms="log.local.retention.ms",
         effect=DEFAULT,
         at_least=-2,

@@ -67,7 +67,8 @@ class ZooKeeperSettings:
         "zookeeper.ssl.keystore.type",
         STRING.or_none,
         None,
-        "Format of that file; unset: taken from its name, which must end in .pem.",
+        "Format of zookeeper.ssl.keystore.location; unset: taken from its name, which must end "
+        "in .pem.",
     )
     zookeeper_ssl_truststore_location = Setting(
         "zookeeper.ssl.truststore.location",
@@ -79,7 +80,8 @@ class ZooKeeperSettings:
         "zookeeper.ssl.truststore.type",
         STRING.or_none,
         None,
-        "Format of that file; unset: taken from its name, which must end in .pem.",
+        "Format of zookeeper.ssl.truststore.location; unset: taken from its name, which must end "
+        "in .pem.",
     )
     odradek_zookeeper_auth_scheme = Setting(
         "odradek.zookeeper.auth.scheme",
