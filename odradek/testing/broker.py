@@ -94,7 +94,7 @@ class Broker(Lifecycle, Records, Waiting, Disks, Racks):
         """Disconnect all clients, and return to a snapshot of this broker, on the same ports.
 
         If one is down, or if more has changed than topics, records, groups and transactions, all
-        brokers are started again.  Raises: BrokerFailed, ValueError.
+        brokers are started again.  Raises: BrokerFailed, TypeError, ValueError.
         """
         self._snapshots.restore(snapshot)
 

@@ -67,8 +67,10 @@ class Snapshots:
     ) -> None:
         """Return to one, with an entrance on these ports, without rules for faults and journal.
 
-        Raises: BrokerFailed, ValueError.
+        Raises: BrokerFailed, TypeError, ValueError.
         """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError("not a Snapshot; `await broker.aio.restore()` takes those of broker.aio")
         if snapshot not in self._taken:
             raise ValueError("this snapshot is removed, or of another broker")
         self._broker._network.forget()  # it is healed, or else all brokers are started again

@@ -92,6 +92,8 @@ async def test_snapshots() -> None:
             await aio.topics.create("t")
             await aio.restore(snapshot)
             assert await aio.topics.names() == []
+        with pytest.raises(TypeError, match="not a Snapshot"):
+            broker.restore(first)  # type: ignore[arg-type]
         await first.remove()
         assert not first.directory.exists()
         with pytest.raises(ValueError, match="removed"):
