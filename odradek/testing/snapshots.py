@@ -70,7 +70,7 @@ class Snapshots:
         Raises: BrokerFailed, TypeError, ValueError.
         """
         if not isinstance(snapshot, Snapshot):
-            raise TypeError("not a Snapshot; `await broker.aio.restore()` takes those of broker.aio")
+            raise TypeError("not a Snapshot; `broker.aio.restore()` takes those of broker.aio")
         if snapshot not in self._taken:
             raise ValueError("this snapshot is removed, or of another broker")
         self._broker._network.forget()  # it is healed, or else all brokers are started again
