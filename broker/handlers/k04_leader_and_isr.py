@@ -11,17 +11,17 @@ from ..node import Node
 
 async def handle(request: LeaderAndIsrRequest, call: Call, node: Node) -> LeaderAndIsrResponse:
     """Take on the roles."""
-    states = leader_and_isr_states(request)
     try:
-        codes = await node.control.leader_and_isr(sender_of(request), states)
+        codes = await node.control.leader_and_isr(
+            sender_of(request), leader_and_isr_states(request)
+        )
     except Refused as refused:
         return refuse(request, call.version, refused.code)
     except CoordinationError as error:  # the controller sends it again
         raise CloseConnection(f"the store can't be asked for topic settings: {error}") from error
-    return leader_and_isr_response(states, codes, ErrorCode.NONE)
+    return leader_and_isr_response(request, codes.get)
 
 
 def refuse(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
     """Refuse the whole request, with the code for every partition too."""
-    states = leader_and_isr_states(request)
-    return leader_and_isr_response(states, dict.fromkeys((s.key for s in states), code), code)
+    return leader_and_isr_response(request, lambda partition: code, code)

@@ -11,7 +11,7 @@ ignored.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -101,17 +101,17 @@ class ControlRequests:
         """Note a controller epoch: requests of earlier controllers are refused."""
         self.controller_epoch = max(self.controller_epoch, controller_epoch)
 
-    async def leader_and_isr(self, sender: Sender, states: Sequence[PartitionState]) -> Codes:
+    async def leader_and_isr(self, sender: Sender, states: Iterable[PartitionState]) -> Codes:
         """Lead and follow partitions; one code for each."""
         self._check_broker_epoch(sender)
-        return await self._in_turn(sender, lambda: self._roles(sender).take(states))
+        return await self._in_turn(sender, lambda: self._roles(sender).take(list(states)))
 
-    async def stop_replicas(self, sender: Sender, stopped: Collection[StoppedReplica]) -> Codes:
+    async def stop_replicas(self, sender: Sender, stopped: Iterable[StoppedReplica]) -> Codes:
         """Stop replicas, and delete those that are to be; one code for each."""
         self._check_broker_epoch(sender)
         local = self._local
         return await self._in_turn(
-            sender, lambda: roles.stop(local.replicas, local.clock, stopped, self._stopped)
+            sender, lambda: roles.stop(local.replicas, local.clock, list(stopped), self._stopped)
         )
 
     async def update_metadata(

@@ -1,6 +1,9 @@
-"""A controller's requests, of all versions, as values; and the answers to them."""
+"""A controller's requests, of all versions, as values; and the answers to them.
 
-from collections.abc import Iterable, Mapping
+Partitions are iterators: a request that is refused costs nothing for each of them but its answer.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
@@ -66,22 +69,23 @@ def sender_of(request: ControlRequest) -> Sender:
     )
 
 
-def _told(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> list[tuple[str, bytes, Any]]:
+def _told(
+    request: LeaderAndIsrRequest | UpdateMetadataRequest,
+) -> Iterator[tuple[str, bytes, Any]]:
     """The topic, its id and the state of each partition; older versions do not group by topic."""
-    ungrouped = [(s.topic_name, ZERO_UUID, s) for s in request.ungrouped_partition_states]
-    return ungrouped or [
-        (topic.topic_name, topic.topic_id, state)
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, ZERO_UUID, state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, topic.topic_id, state
 
 
 # LeaderAndIsr.
 
 
-def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
+def leader_and_isr_states(request: LeaderAndIsrRequest) -> Iterator[PartitionState]:
     """The partitions of a request of any version."""
-    return [
+    return (
         PartitionState(
             topic=name,
             topic_id=topic_id,
@@ -99,26 +103,31 @@ def leader_and_isr_states(request: LeaderAndIsrRequest) -> list[PartitionState]:
             is_loss_accepted=LOSS_ACCEPTED_TAG in (state.tagged_fields or ()),
         )
         for name, topic_id, state in _told(request)
-    ]
+    )
 
 
 def leader_and_isr_response(
-    states: Iterable[PartitionState], codes: Codes, error_code: ErrorCode = ErrorCode.NONE
+    request: LeaderAndIsrRequest,
+    code_of: Callable[[TopicPartition], ErrorCode | None],
+    error_code: ErrorCode = ErrorCode.NONE,
 ) -> LeaderAndIsrResponse:
-    """The answer in all versions: codes by topic id, and by name up to v4."""
+    """The answer in all versions: codes by topic id, and by name up to v4.
+
+    `code_of` says None of a partition that the answer does not name.
+    """
     response = LeaderAndIsrResponse(error_code=error_code)
     topics: dict[bytes, LeaderAndIsrTopicError] = {}
-    for state in states:
-        code = codes.get(state.key)
+    for name, topic_id, state in _told(request):
+        code = code_of((name, state.partition_index))
         if code is None:
             continue
         error = LeaderAndIsrPartitionError(
-            topic_name=state.topic, partition_index=state.partition, error_code=code
+            topic_name=name, partition_index=state.partition_index, error_code=code
         )
         response.partition_errors.append(error)
-        topic = topics.get(state.topic_id)
+        topic = topics.get(topic_id)
         if topic is None:
-            topic = topics[state.topic_id] = LeaderAndIsrTopicError(topic_id=state.topic_id)
+            topic = topics[topic_id] = LeaderAndIsrTopicError(topic_id=topic_id)
         topic.partition_errors.append(error)
     response.topics = list(topics.values())
     return response
@@ -127,9 +136,9 @@ def leader_and_isr_response(
 # UpdateMetadata.
 
 
-def update_metadata_states(request: UpdateMetadataRequest) -> list[PartitionState]:
+def update_metadata_states(request: UpdateMetadataRequest) -> Iterator[PartitionState]:
     """The partitions of a request of any version."""
-    return [
+    return (
         PartitionState(
             topic=name,
             topic_id=topic_id,
@@ -143,7 +152,7 @@ def update_metadata_states(request: UpdateMetadataRequest) -> list[PartitionStat
             offline_replicas=tuple(state.offline_replicas),
         )
         for name, topic_id, state in _told(request)
-    ]
+    )
 
 
 def live_brokers(request: UpdateMetadataRequest, version: int) -> list[BrokerInfo]:
@@ -176,18 +185,17 @@ def _listener_of(endpoint: UpdateMetadataEndpoint, version: int) -> str:
 # StopReplica.
 
 
-def stopped_replicas(request: StopReplicaRequest) -> list[StoppedReplica]:
+def stopped_replicas(request: StopReplicaRequest) -> Iterator[StoppedReplica]:
     """The replicas of a request of any version."""
     keys = [(one.topic_name, one.partition_index) for one in request.ungrouped_partitions]
     keys += [(topic.name, p) for topic in request.topics for p in topic.partition_indexes]
-    old = [StoppedReplica(*key, LEADER_EPOCH_UNKNOWN, request.delete_partitions) for key in keys]
-    return old or [
-        StoppedReplica(
-            topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
-        )
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
+    for key in keys:
+        yield StoppedReplica(*key, LEADER_EPOCH_UNKNOWN, request.delete_partitions)
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield StoppedReplica(
+                topic.topic_name, state.partition_index, state.leader_epoch, state.delete_partition
+            )
 
 
 def stop_replica_response(

@@ -81,7 +81,7 @@ def test_leader_and_isr(version: int) -> None:
     assert moved == (((2,), (1,)) if version >= 3 else ((), ()))
     assert state.is_recovering == (version >= 6)
     code = ErrorCode.INCONSISTENT_TOPIC_ID
-    answer = leader_and_isr_response([state], {state.key: code})
+    answer = leader_and_isr_response(request, {state.key: code}.get)
     decoded, _ = LeaderAndIsrResponse.decode(bytes(answer.encode(version)), version)
     if version < 5:
         (error,) = decoded.partition_errors
@@ -106,7 +106,7 @@ def test_stop_replica(version: int) -> None:
     decoded, _ = StopReplicaRequest.decode(bytes(request.encode(version)), version)
     assert sender_of(decoded).broker_epoch == (9 if version >= 1 else -1)
     epoch = 5 if version >= 3 else -1
-    assert stopped_replicas(decoded) == [StoppedReplica("t", 3, epoch, True)]
+    assert list(stopped_replicas(decoded)) == [StoppedReplica("t", 3, epoch, True)]
     (error,) = stop_replica_response({("t", 3): ErrorCode.FENCED_LEADER_EPOCH}).partition_errors
     assert (error.topic_name, error.partition_index, error.error_code) == ("t", 3, 74)
 
