@@ -13,8 +13,8 @@ from tests.pipeline.harness import Commands
 from tests.spark.warm import WarmSpark
 from tests.wire.servers import make_server
 
-COUNT = 12_000
-BATCHES = 30  # a job that is killed late is in the middle all the same
+COUNT = 8_000
+BATCHES = 20  # a job that is killed late is in the middle all the same
 SOAK_COUNT = 1_000_000
 SOAK_BATCHES = 50
 SOAK_DEATHS = ("job",) * 5 + ("broker",) * 3

@@ -27,7 +27,7 @@ from .isr_steps import ALL_STEPS, IsrSteps
 from .lives import live, live_once, simulated
 from .world import World
 
-SEEDS: Final = range(6, 200)
+SEEDS: Final = range(6, 130)
 SOAK_FIRST: Final = 500
 SOAK_SEEDS: Final = 50_000
 AT_ONCE: Final = 500
