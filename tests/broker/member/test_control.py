@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,29 @@ async def test_two_controllers_at_once(broker: RunningBroker) -> None:
             await stale
         assert refused.value.code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert node.replicas.partitions["t", 0].state.leader_epoch == 1
+
+
+@on_broker(SETTINGS, both=False)
+async def test_the_partitions_of_a_refused_request_are_not_read(broker: RunningBroker) -> None:
+    """A hundred thousand of them would hold the loop."""
+    await take_control(broker)
+    control = broker.node.control
+    assert broker.node.local.broker_epoch > 0
+
+    def partitions() -> Iterator[Any]:
+        pytest.fail("one is read")
+        yield
+
+    old_controller = Sender(SENDER.controller_id, SENDER.controller_epoch - 1)
+    old_registration = SENDER._replace(broker_epoch=0)
+    for sender in (old_controller, old_registration):
+        for request in (
+            control.leader_and_isr(sender, partitions()),
+            control.stop_replicas(sender, partitions()),
+            control.update_metadata(sender, [], partitions()),
+        ):
+            with pytest.raises(Refused):
+                await request
 
 
 @pytest.mark.slow
