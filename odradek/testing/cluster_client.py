@@ -156,6 +156,16 @@ def check(code: int, message: str | None, about: str) -> None:
     raise AdminError(HTTPStatus.CONFLICT, sentence)
 
 
+def check_leader(code: int, message: str | None, about: str) -> None:
+    """Check what the leader answers that Metadata names: it may hear of a new topic later.
+
+    Raises: Passing, AdminError.
+    """
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise Passing(f"{about}: UNKNOWN_TOPIC_OR_PARTITION")
+    check(code, message, about)
+
+
 def until(look: Callable[[], T], timeout_s: float) -> T:
     """What `look` returns once it raises Passing no more.  Raises: Passing."""
     end_s = time.monotonic() + timeout_s
