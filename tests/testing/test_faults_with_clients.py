@@ -205,10 +205,11 @@ def test_a_topic_that_its_metadata_refuses(broker: Broker) -> None:
 
 
 def test_a_partition_without_a_leader(broker: Broker) -> None:
-    broker.topics.create("t", partitions=2)
-    broker.faults.add(api="Metadata", topic="t", partition=1, error="LEADER_NOT_AVAILABLE")
-    told = AdminClient(broker.client_config("confluent")).list_topics("t", TIMEOUT_S)
-    partitions = told.topics["t"].partitions
+    topic = "led"  # a late Metadata request of the last test's producer may make `t` again
+    broker.topics.create(topic, partitions=2)
+    broker.faults.add(api="Metadata", topic=topic, partition=1, error="LEADER_NOT_AVAILABLE")
+    told = AdminClient(broker.client_config("confluent")).list_topics(topic, TIMEOUT_S)
+    partitions = told.topics[topic].partitions
     assert {n: each.leader for n, each in partitions.items()} == {0: broker.broker_id, 1: -1}
     assert partitions[1].error.code() == KafkaError.LEADER_NOT_AVAILABLE
 
