@@ -41,6 +41,7 @@ _PASSING: Final = frozenset(
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # of a leader that has not heard of a new topic yet
     }
 )
 GROUP: Final = 0
@@ -51,7 +52,9 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Passing(Exception):
-    """What goes away soon: an error of an election, or of a coordinator that is loading."""
+    """What goes away soon: an error of an election, of a coordinator that is loading, or of a
+    leader that has not heard of a new topic yet.
+    """
 
 
 class ClusterClient:
@@ -154,16 +157,6 @@ def check(code: int, message: str | None, about: str) -> None:
     if code in _PASSING:
         raise Passing(sentence)
     raise AdminError(HTTPStatus.CONFLICT, sentence)
-
-
-def check_leader(code: int, message: str | None, about: str) -> None:
-    """Check what the leader answers that Metadata names: it may hear of a new topic later.
-
-    Raises: Passing, AdminError.
-    """
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise Passing(f"{about}: UNKNOWN_TOPIC_OR_PARTITION")
-    check(code, message, about)
 
 
 def until(look: Callable[[], T], timeout_s: float) -> T:

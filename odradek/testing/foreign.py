@@ -36,7 +36,6 @@ from .cluster_client import (
     ClusterClient,
     Passing,
     check,
-    check_leader,
     until,
     until_it_passes,
 )
@@ -231,7 +230,7 @@ class ForeignAdmin(AdminClient):
             leader = self._cluster.leader(topic, partition)
             told = self._cluster.ask(leader, request, ProduceResponse, at_most=8)
             result = told.responses[0].partition_responses[0]
-            check_leader(result.error_code, result.error_message, f"{topic}-{partition}")
+            check(result.error_code, result.error_message, f"{topic}-{partition}")
             return result.base_offset
 
         return {"partition": partition, "offset": until_it_passes(ask)}

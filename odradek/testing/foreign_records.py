@@ -22,7 +22,7 @@ from odradek.protocol.primitives import Buffer
 from odradek.protocol.records import BatchHeader, MarkerType, iter_batches, read_marker
 from odradek.protocol.records.record import Record, iter_records
 
-from .cluster_client import ClusterClient, check, check_leader, until_it_passes
+from .cluster_client import ClusterClient, check, until_it_passes
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -80,7 +80,7 @@ def offset_at(cluster: ClusterClient, topic: str, partition: int, timestamp: int
         leader = cluster.leader(topic, partition)
         told = cluster.ask(leader, request, ListOffsetsResponse, at_most=5)
         result = told.topics[0].partitions[0]
-        check_leader(result.error_code, None, f"{topic}-{partition}")
+        check(result.error_code, None, f"{topic}-{partition}")
         return result.offset
 
     return until_it_passes(ask)
@@ -102,7 +102,7 @@ def _fetched(
     told = cluster.ask(cluster.leader(topic, partition), request, FetchResponse, at_most=11)
     check(told.error_code, None, topic)
     (result,) = told.responses[0].partitions
-    check_leader(result.error_code, None, f"{topic}-{partition}")
+    check(result.error_code, None, f"{topic}-{partition}")
     return result
 
 
