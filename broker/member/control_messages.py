@@ -1,6 +1,6 @@
 """A controller's requests, of all versions, as values; and the answers to them.
 
-Partitions are iterators: a request that is refused costs nothing for each of them but its answer.
+Partitions are iterators, so that those of a request that is refused are not made in vain.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -106,7 +106,7 @@ KRAFT: Final[tuple[Setting[Value], ...]] = (
 
 SHARE_GROUPS: Final[tuple[Setting[Value], ...]] = (
     Setting("group.share.delivery.count.limit", INT, 5,
-        "How often a record is delivered to a share group at most.", at_least=2, at_most=10),
+        "The most times that a record is delivered to a share group.", at_least=2, at_most=10),
     Setting("group.share.heartbeat.interval.ms", INT, 5_000,
         "The heartbeat interval of a share group's members.", at_least=1),
     Setting("group.share.min.heartbeat.interval.ms", INT, 5_000,

@@ -46,7 +46,7 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
 }
 ENDS: Final = (False, False), (True, True), (True, False), (False, True)
-"""In which rounds Odradek and Kafka are killed; the others end cleanly."""
+"""Whether Odradek and Kafka are killed, in each of four rounds; else they end cleanly."""
 KEPT: Final = {"retention.ms": "-1", "segment.bytes": "20000"}
 
 
