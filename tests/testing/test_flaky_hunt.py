@@ -43,7 +43,7 @@ def one_round(directory: Path) -> str:
 
 @pytest.mark.soak
 @pytest.mark.timeout(ROUNDS * ROUND_TIMEOUT_S)
-def test_nothing_fails_under_load(tmp_path: Path) -> None:
+def test_nothing_fails_under_load(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     failed = []
     with Progress("fixture", ROUNDS) as progress, ThreadPoolExecutor(LANES) as lanes:
         rounds = [
@@ -52,7 +52,8 @@ def test_nothing_fails_under_load(tmp_path: Path) -> None:
         for ended in as_completed(rounds):
             if printed := ended.result():
                 failed.append(printed)
-                print(printed, flush=True)  # a hunt goes on: it looks for all there are
+                with capfd.disabled():  # shown now: the hunt goes on and looks for all there are
+                    print(printed, flush=True)
             else:
                 progress.add(1)
     assert not failed, f"{len(failed)} of {len(rounds)} rounds failed"
