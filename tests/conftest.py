@@ -6,6 +6,7 @@ ODRADEK_REQUIRE=all (`make test`, CI) a skip is a failure, but for those in test
 
 import gc
 import shutil
+import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -104,6 +105,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_repeats_to_soak(items)
     keep_together(items)
     long_first(items)
+
+
+def pytest_collection_finish() -> None:
+    if "kafka" in sys.modules:  # importing it for nothing takes half a second
+        from tests.support.kafka_python import leave_open
+
+        leave_open()
 
 
 @pytest.hookimpl(optionalhook=True)  # absent with -p no:xdist
