@@ -25,7 +25,7 @@ TAIL: Final = 20_000
 
 def one_round(directory: Path) -> str:
     """Run them once; return what they printed if one failed, else nothing."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not soak and not java"]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not soak and not java"]
     command += ["--basetemp", str(directory), str(HERE)]
     try:
         done = subprocess.run(
