@@ -26,7 +26,8 @@ TAIL: Final = 20_000
 def one_round(directory: Path) -> str:
     """Run them once; return what they printed if one failed, else nothing."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not soak and not java"]
-    command += ["--basetemp", str(directory), str(HERE)]
+    # A package is built the same way each time: that would be a tenth of the hunt's work.
+    command += ["--ignore", str(HERE / "test_wheel.py"), "--basetemp", str(directory), str(HERE)]
     try:
         done = subprocess.run(
             command,
