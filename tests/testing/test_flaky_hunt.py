@@ -15,7 +15,7 @@ import pytest
 from tests.lab.soak import Progress
 
 ROUNDS: Final = int(os.environ.get("ROUNDS", "200"))
-LANES: Final = 3 * (os.cpu_count() or 1)
+LANES: Final = 4 * (os.cpu_count() or 1)
 ROUND_TIMEOUT_S: Final = 1800
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
