@@ -134,9 +134,8 @@ class AdminClients:
 
     def __iter__(self) -> Iterator[AdminClient]:
         for url in self._urls():
-            if url not in self._clients:
-                self._clients[url] = self.client_of(url)
-            yield self._clients[url]
+            # Of two threads that come first, one would drop the client that the other connects.
+            yield self._clients.get(url) or self._clients.setdefault(url, self.client_of(url))
 
     def client_of(self, url: str) -> AdminClient:
         """A client of the API there."""

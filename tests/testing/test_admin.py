@@ -6,13 +6,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.testing import AdminError, Broker, BrokerFailed, Record
-from odradek.testing.door import AdminClient, InvalidField
+from odradek.testing.door import AdminClient, AdminClients, InvalidField
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
@@ -238,6 +239,20 @@ def test_a_token_is_sent_by_the_fixture_and_needed_by_others() -> None:
         broker.topics.create("t")
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"{broker.admin_url}/admin/v1/topics")
+
+
+def test_threads_that_come_first_share_a_client() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    class Together(AdminClients):
+        def client_of(self, url: str) -> AdminClient:
+            both.wait()
+            return super().client_of(url)
+
+    clients = Together(lambda: ["http://127.0.0.1:1"], "")
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: clients.first, range(2))
+    assert first is second
 
 
 def test_the_client_connects_again_after_a_pause(broker: Broker) -> None:
