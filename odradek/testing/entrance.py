@@ -1,12 +1,19 @@
 """The entrance of a test: the ports by which its clients, and no others, reach the brokers.
 
-Clients that an earlier test has left running know only the ports of then, which are closed.
+Clients that an earlier test has left running know only the ports of then, which are closed. These
+stay reserved for a while: such a client tries again and again, and would find whoever gets the port
+next, perhaps the broker of a test in another process.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from .ports import HeldPort
 from .ready import Address
+
+PAST_PORTS_MAX: Final = 64
+"""Each takes a file descriptor."""
 
 
 class Entrance:
@@ -14,6 +21,7 @@ class Entrance:
 
     def __init__(self) -> None:
         self._held: dict[int, HeldPort] = {}
+        self._past: deque[HeldPort] = deque(maxlen=PAST_PORTS_MAX)
 
     @property
     def is_open(self) -> bool:
@@ -26,10 +34,14 @@ class Entrance:
         self._held = {number: HeldPort() for number in broker_ids}
 
     def close(self) -> None:
-        """Release the ports."""
-        for held in self._held.values():
-            held.close()
+        """Use the ports no more."""
+        self._past.extend(self._held.values())  # the oldest leave it and are released
         self._held = {}
+
+    def release(self) -> None:
+        """Use the ports no more, and release them and all earlier ones."""
+        self.close()
+        self._past.clear()
 
     def ports(self, broker_ids: Collection[int]) -> dict[str, int]:
         """The ports of these brokers, as the admin API wants them."""

@@ -418,7 +418,7 @@ class Lifecycle:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
-        self._entrance.close()
+        self._entrance.release()
         for held in (*self._ports, *self._admin_ports):
             held.close()
         self._ports, self._admin_ports = [], []

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from odradek.testing import Broker
+from odradek.testing.entrance import PAST_PORTS_MAX, Entrance
 from odradek.testing.ports import HOST, HeldPort
 
 IP_LOCAL_PORT_RANGE: Final = 51
@@ -66,6 +67,25 @@ def is_free(port: int) -> bool:
         mine.bind((HOST, port))
         return True
     return False
+
+
+@pytest.mark.parametrize("take", [connect, bind_any])
+def test_the_ports_of_past_tests_are_given_to_nobody(take: Callable[[int], None]) -> None:
+    entrance = Entrance()
+
+    def next_port() -> int:
+        entrance.renew([0])
+        return entrance.ports([0])["0"]
+
+    ports = [next_port() for _ in range(1 + PAST_PORTS_MAX)]
+    entrance.close()
+    for past in ports[1:]:
+        with pytest.raises(OSError):
+            take(past)
+    take(ports[0])
+    entrance.release()
+    take(ports[1])
+    take(ports[-1])
 
 
 @pytest.mark.slow
