@@ -1,6 +1,7 @@
 """`Broker(tls=…, sasl=…, acls=…)`: clients get in with what `client_config` gives, only so."""
 
 import asyncio
+import logging
 import os
 import ssl
 import stat
@@ -154,17 +155,20 @@ MANY = [{}, {"in_process": True}, {"brokers": 3}]
         ("SCRAM-SHA-512", True, {"brokers": 3}),
     ],
 )
-def test_clients_log_in(sasl: str, tls: bool, many: dict[str, Any]) -> None:
+def test_clients_log_in(
+    sasl: str, tls: bool, many: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     secret = "not-for-other-users-of-the-machine"
     given = {"odradek.admin.token": secret}
     with Broker(sasl=sasl, tls=tls, settings=given, **many) as broker:
         producer = Producer(broker.client_config("confluent"))
         producer.produce("orders", b"one", partition=0)
         assert producer.flush(30) == 0
-        words = " ".join(psutil.Process(broker.pid or os.getpid()).cmdline())
-        assert secret not in words
-        assert str(broker.client_config("kafka-python")["sasl_plain_password"]) not in words
         kafka_python = broker.client_config("kafka-python")
+        secrets = secret, str(kafka_python["sasl_plain_password"])
+        words = " ".join(psutil.Process(broker.pid or os.getpid()).cmdline())
+        assert not [each for each in secrets if each in words]
         access = Access(
             authority=kafka_python.get("ssl_cafile"),
             mechanism=sasl,
@@ -175,6 +179,9 @@ def test_clients_log_in(sasl: str, tls: bool, many: dict[str, Any]) -> None:
             Connection((broker.host, broker.port), access, timeout_s=10)
         broker.restart()
         broker.reset()
+        told = broker.log or caplog.text
+        assert "authentication refused" in told
+        assert not [each for each in secrets if each in told]
 
 
 @pytest.mark.parametrize("many", MANY, ids=["child", "in process", "three in a child"])
