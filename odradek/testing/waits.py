@@ -86,8 +86,8 @@ class Waiting:
         end_s = time.monotonic() + seconds
 
         def ask(admin: AdminClient) -> Any:
-            left_s = round(max(0.0, end_s - time.monotonic()), 1 if seconds >= 1 else 3)
-            return admin.get("wait", *segments, timeout=f"{left_s}s", **fields)
+            left_s = max(0.0, end_s - time.monotonic())
+            return admin.get("wait", *segments, timeout=f"{left_s:.3f}s", **fields)
 
         with closing(self._admins.patient(seconds + ANSWER_S)) as patient:
             try:
@@ -95,5 +95,5 @@ class Waiting:
             except AdminError as error:
                 if error.status != http.client.GATEWAY_TIMEOUT:
                     raise
-                reason = str(error)
-        raise WaitTimeout(reason)
+                _, _, seen = str(error).partition(" s ")  # it has heard of what was left alone
+        raise WaitTimeout(f"after {seconds:g} s {seen}")

@@ -1,15 +1,17 @@
 """Waiting for clients: what a wait sees, what it says in vain, and that it does not poll."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.testing import Broker, WaitTimeout
+from odradek.testing import Broker, WaitTimeout, waits
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
 
@@ -146,6 +148,13 @@ def test_a_group_that_lags(broker: Broker) -> None:
         broker.produce("other", b"v")
         with pytest.raises(WaitTimeout, match="other-0: 1 behind, nothing committed"):
             broker.wait_for_lag("lags", 0, topic="other", timeout="10ms")
+
+
+def test_a_timeout_is_told_as_it_was_given(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0, 0.02)
+    monkeypatch.setattr(waits, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(WaitTimeout, match=r"^after 0\.05 s there is no topic"):
+        broker.wait_for_topic("nosuch", timeout="50ms")  # 30 ms were left
 
 
 def test_why_a_group_rebalances_is_told(broker: Broker) -> None:
