@@ -1,8 +1,8 @@
 """The entrance of a test: the ports by which its clients, and no others, reach the brokers.
 
-Clients that an earlier test has left running know only the ports of then, which are closed. These
-stay reserved for a while: such a client tries again and again, and would find whoever gets the port
-next, perhaps the broker of a test in another process.
+A client that an earlier test has left running knows only old ports. They are closed, but stay
+reserved for a while. Such a client tries them again and again, and would reach whoever gets one
+next, perhaps the broker of another process.
 """
 
 from collections import deque
@@ -13,7 +13,8 @@ from .ports import HeldPort
 from .ready import Address
 
 PAST_PORTS_MAX: Final = 64
-"""Each takes a file descriptor."""
+"""Of all fixtures of this process: each takes a file descriptor."""
+_past: Final[deque[HeldPort]] = deque(maxlen=PAST_PORTS_MAX)
 
 
 class Entrance:
@@ -21,7 +22,6 @@ class Entrance:
 
     def __init__(self) -> None:
         self._held: dict[int, HeldPort] = {}
-        self._past: deque[HeldPort] = deque(maxlen=PAST_PORTS_MAX)
 
     @property
     def is_open(self) -> bool:
@@ -34,14 +34,9 @@ class Entrance:
         self._held = {number: HeldPort() for number in broker_ids}
 
     def close(self) -> None:
-        """Use the ports no more."""
-        self._past.extend(self._held.values())  # the oldest leave it and are released
+        """Use these ports no more; they stay reserved for a while."""
+        _past.extend(self._held.values())
         self._held = {}
-
-    def release(self) -> None:
-        """Use the ports no more, and release them and all earlier ones."""
-        self.close()
-        self._past.clear()
 
     def ports(self, broker_ids: Collection[int]) -> dict[str, int]:
         """The ports of these brokers, as the admin API wants them."""

@@ -418,7 +418,7 @@ class Lifecycle:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
-        self._entrance.release()
+        self._entrance.close()
         for held in (*self._ports, *self._admin_ports):
             held.close()
         self._ports, self._admin_ports = [], []
