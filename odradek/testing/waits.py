@@ -4,6 +4,7 @@ The brokers answer once it is so; they look again whenever something changes. Th
 """
 
 import http.client
+import re
 import time
 from contextlib import closing
 from typing import Any, Final, Literal
@@ -95,5 +96,6 @@ class Waiting:
             except AdminError as error:
                 if error.status != http.client.GATEWAY_TIMEOUT:
                     raise
-                _, _, seen = str(error).partition(" s ")  # it has heard of what was left alone
-        raise WaitTimeout(f"after {seconds:g} s {seen}")
+                # The broker names the time that was left when it was asked.
+                reason = re.sub(r"^after \S+ s ", f"after {seconds:g} s ", str(error))
+        raise WaitTimeout(reason)
