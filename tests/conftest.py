@@ -6,10 +6,8 @@ ODRADEK_REQUIRE=all (`make test`, CI) a skip is a failure, but for those in test
 
 import gc
 import shutil
-import sys
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Final
 
 import pytest
@@ -33,6 +31,7 @@ from tests.skips import (
     wants_root,
 )
 from tests.spark.releases import keep_together, leave_repeats_to_soak
+from tests.support.kafka_python import close_quietly
 from tests.support.secrets import line_with_secret, told_by_servers
 
 TARGETS: Final = ("odradek", "kafka-3.9", "kafka-4.3")
@@ -78,6 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    close_quietly()
     allow_many_files()  # brokers run in this process, too, or in each of xdist's
     config.pluginmanager.register(PartTimes(), "part-times")
     config.pluginmanager.register(Seeds(), "seeds")
@@ -107,13 +107,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long_first(items)
 
 
-def pytest_collection_finish() -> None:
-    if "kafka" in sys.modules:  # importing it for nothing takes half a second
-        from tests.support.kafka_python import leave_open
-
-        leave_open()
-
-
 @pytest.hookimpl(optionalhook=True)  # absent with -p no:xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
@@ -127,19 +120,6 @@ def repeats(
     given: Repeats = request.param
     record_property(REPEAT, given.seed)
     return given
-
-
-@pytest.fixture
-def kafka_python_forgets() -> Iterator[None]:
-    """Collect the sockets that kafka-python's clients have forgotten in a test, and pass over them.
-
-    One that connects while its client is being closed: else the collector finds it in any test.
-    """
-    gc.collect()  # what others have forgotten is not passed over
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed <socket.socket", ResourceWarning)
-        yield
-        gc.collect()
 
 
 def missing_component(item: pytest.Item) -> str | None:

@@ -20,7 +20,6 @@ pytestmark = [
     pytest.mark.java,
     pytest.mark.wire,
     pytest.mark.timeout(400),
-    pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
 LINES = ("x" * 900 + "\n").encode() * 8000

@@ -18,7 +18,6 @@ from .conftest import PATIENTLY
 pytestmark = [
     pytest.mark.wire,
     pytest.mark.timeout(300),
-    pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
 DEADLINE_S = 60.0

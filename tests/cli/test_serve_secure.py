@@ -18,7 +18,7 @@ from tests.cli.conftest import run_odradek
 from tests.cli.test_serve import line_of, refusal, serving
 from tests.kafka.java import ToolRunner
 
-pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
+pytestmark = pytest.mark.wire
 FILES = (
     "java.properties",
     "librdkafka.conf",

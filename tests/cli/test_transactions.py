@@ -28,7 +28,6 @@ from .conftest import PATIENTLY
 pytestmark = [
     pytest.mark.wire,
     pytest.mark.timeout(300),
-    pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
 KINDS: Final = ("odradek", pytest.param("kafka-3.9", marks=pytest.mark.java))

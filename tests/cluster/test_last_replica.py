@@ -64,7 +64,6 @@ def declined(cluster: Cluster, topic: str, partition: int) -> int:
     return cluster.log().count(f"{DECLINED} topic={topic} partition={partition}")
 
 
-@pytest.mark.usefixtures("kafka_python_forgets")  # a command runs in this process
 def test_a_suspect_last_replica_waits_for_the_others(cluster: Cluster) -> None:
     create(cluster, "whole", 3)
     create(cluster, "accepted", 1)

@@ -7,21 +7,11 @@ as those of segment files do, with Spark 4.0 only.  `@pytest.mark.spark` is thei
 
 import pytest
 
-from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
 from tests.pipeline.harness import Commands
 from tests.spark.conftest import FOR_SPARK, OLD_RECORDS_STAY
 from tests.spark.environment import Spark
 from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
 from tests.wire.servers import Server
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_room(items, __file__, FORGOTTEN_BY_KAFKA_PYTHON)
-
-
-@pytest.hookimpl(trylast=True)  # behind the ends of fixtures
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    collect_in_room(__file__, nextitem)
 
 
 @pytest.fixture(scope="session")

@@ -1,39 +1,52 @@
-"""Sockets that kafka-python leaves open.
+"""kafka-python leaves sockets open, which pytest reports in whatever test the collector finds them.
 
-It forgets the socket by which it did not reach a broker, and the one by which bytes were still to
-be sent as a client closed. The garbage collector finds them in some later test, which would fail.
-These sockets are closed then, without a warning; it stays an error for all others.
+It forgets a socket that did not reach its broker. It forgets one that still had bytes to send when
+its client closed. A client that could not be made forgets those by which it wakes itself. All are
+closed here without a warning. For every other socket the warning is an error.
 """
 
 import socket
 import ssl
+from functools import wraps
+from typing import Any
 
 from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
 
-class LeftOpen(socket.socket):
-    """A socket that may be left open."""
+class QuietSocket(socket.socket):
+    """A socket that closes without a warning when it is collected."""
+
+    __slots__ = ()  # so that a socket can become one
 
     def __del__(self) -> None:
-        self.close()
+        self._real_close()  # type: ignore[attr-defined]  # `close` needs a socket that was made
 
 
-class TlsLeftOpen(ssl.SSLSocket):
+class QuietTlsSocket(ssl.SSLSocket):
     """The same with TLS."""
 
     def __del__(self) -> None:
-        self.close()
+        self._real_close()  # type: ignore[attr-defined]
 
 
-def leave_open() -> None:
-    """Let kafka-python leave its sockets open."""
-    build_context = KafkaSSLTransport._build_ssl_context
+def close_quietly() -> None:
+    """Close the sockets that kafka-python leaves open without a warning."""
+    KafkaNetSocket.socket = QuietSocket
+    _quieten(KafkaSSLTransport, "_sock")
+    _quieten(NetworkSelector, "_wakeup_r", "_wakeup_w")
 
-    def build(config: dict[str, object]) -> ssl.SSLContext:
-        context: ssl.SSLContext = build_context(config)
-        context.sslsocket_class = TlsLeftOpen
-        return context
 
-    KafkaNetSocket.socket = lambda _, *kind: LeftOpen(*kind)
-    KafkaSSLTransport._build_ssl_context = staticmethod(build)
+def _quieten(kind: Any, *names: str) -> None:
+    """Let these sockets close quietly in every object of a kind."""
+    make = kind.__init__
+
+    @wraps(make)
+    def make_quiet(self: object, *arguments: object, **options: object) -> None:
+        make(self, *arguments, **options)
+        for name in names:
+            sock = getattr(self, name)
+            sock.__class__ = QuietTlsSocket if isinstance(sock, ssl.SSLSocket) else QuietSocket
+
+    kind.__init__ = make_quiet

@@ -4,43 +4,67 @@ import gc
 import socket
 import ssl
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from kafka.net.inet import KafkaNetSocket
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
-from .kafka_python import TlsLeftOpen
+from odradek.testing.ports import HOST, HeldPort
+
+from .kafka_python import QuietSocket
 
 
-def warnings_of(make: Callable[[], socket.socket]) -> list[str]:
-    """What is said of a connection that nobody closes; its server sees the end of it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            left = make()
-            left.connect(server.getsockname())
-            peer, _ = server.accept()
-            del left
-            gc.collect()
+def warnings_after(forget: Callable[[], object]) -> list[str]:
+    """What is said of the sockets that it leaves to the collector."""
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        forget()
+        gc.collect()
+    return [str(each.message) for each in caught if each.category is ResourceWarning]
+
+
+@pytest.fixture
+def connected() -> Iterator[list[socket.socket]]:
+    """A client's socket, in a list from which it can be taken."""
+    with socket.create_server((HOST, 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
         with peer:
-            assert peer.recv(1) == b""
-    return [str(warning.message) for warning in caught]
+            found = [client]
+            del client
+            yield found
+            assert peer.recv(1) == b""  # it is closed
 
 
-def test_a_socket_of_kafka_python_may_be_left_open() -> None:
-    family = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    assert warnings_of(lambda: KafkaNetSocket().socket(*family)) == []
+def test_a_client_that_does_not_reach_its_broker() -> None:
+    port = HeldPort()
+
+    def fail() -> None:
+        with pytest.raises(KafkaError):
+            KafkaProducer(bootstrap_servers=f"{HOST}:{port.port}", bootstrap_timeout_ms=100)
+
+    assert warnings_after(fail) == []
 
 
-def test_another_socket_may_not() -> None:
-    (said,) = warnings_of(socket.socket)
+def test_a_connection_with_tls(connected: list[socket.socket]) -> None:
+    context = ssl.create_default_context()
+
+    def forget() -> None:
+        KafkaSSLTransport(NetworkSelector(), connected.pop(), host=HOST, ssl_context=context)
+
+    assert warnings_after(forget) == []
+    assert context.sslsocket_class is ssl.SSLSocket  # others may use it, too
+
+
+def test_a_socket_that_is_not_made() -> None:
+    with pytest.raises(OSError):
+        QuietSocket(9999)
+
+
+def test_a_socket_of_ours(connected: list[socket.socket]) -> None:
+    (said,) = warnings_after(connected.pop)
     assert said.startswith("unclosed <socket.socket")
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_tls_is_made_with_such_sockets(given: bool) -> None:
-    config = {**KafkaSSLTransport.DEFAULT_CONFIG}
-    if given:
-        config["ssl_context"] = ssl.create_default_context()
-    assert KafkaSSLTransport._build_ssl_context(config).sslsocket_class is TlsLeftOpen

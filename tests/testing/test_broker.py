@@ -23,7 +23,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from odradek.testing import Broker, BrokerFailed
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
+pytestmark = pytest.mark.wire
 
 
 def write(broker: Broker, topic: str, value: bytes) -> None:

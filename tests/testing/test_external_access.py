@@ -28,7 +28,6 @@ from .test_fixtures import pytest_run
 pytestmark = [
     pytest.mark.wire,
     pytest.mark.slow,
-    pytest.mark.usefixtures("kafka_python_forgets"),
 ]
 
 

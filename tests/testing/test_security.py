@@ -25,7 +25,7 @@ from odradek.testing.connection import Connection
 from tests.kafka.jars import fetch
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
+pytestmark = pytest.mark.wire
 
 
 @pytest.fixture(

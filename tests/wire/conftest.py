@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.marks import FORGOTTEN_BY_KAFKA_PYTHON, collect_in_room, mark_room
+from tests.marks import mark_room
 from tests.support.brokers import NewTopicName, SharedServer, UniqueName, topics_on
 from tests.wire.clients import librdkafka
 from tests.wire.comparing import SIDES, Kafka, mode_of
@@ -14,15 +14,10 @@ PATIENCE = pytest.mark.timeout(300)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mark_room(items, __file__, pytest.mark.wire, FORGOTTEN_BY_KAFKA_PYTHON)
+    mark_room(items, __file__, pytest.mark.wire)
     if config.getoption("timeout") is None:
         unbounded = [item for item in items if item.get_closest_marker("timeout") is None]
         mark_room(unbounded, __file__, PATIENCE)
-
-
-@pytest.hookimpl(trylast=True)  # behind the ends of fixtures
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    collect_in_room(__file__, nextitem)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import Enum
 from multiprocessing import get_context
 from pathlib import Path
@@ -184,6 +184,7 @@ class RawProducer:
         """End its connection."""
         if self._connection is not None:
             self._connection.__exit__()
+            self._connection = None
 
     def _ask(self, request: Message, version: int, codes: Callable[[Any], Sequence[int]]) -> Any:
         def answered() -> Any:
@@ -192,7 +193,7 @@ class RawProducer:
                     self._connection = RawConnection(*self._address)
                 answer = self._connection.exchange(request, version)
             except (HungUp, OSError):
-                self._connection = None
+                self.close()
                 return None
             return None if LATER.intersection(codes(answer)) else answer
 
@@ -482,9 +483,8 @@ def test_an_end_that_comes_late_ends_the_next_transaction(target: str, tmp_path:
     try:
         server.start()
         create_topic(server.bootstrap_servers, TOPIC, partitions=PARTITIONS)
-        with LateProxy() as proxy:
+        with LateProxy() as proxy, closing(RawProducer((proxy.host, proxy.port))) as producer:
             proxy.upstream = server.host, server.port
-            producer = RawProducer((proxy.host, proxy.port))
             proxy.hold(END_TXN)
             assert producer.transact(0, commits=True) is Outcome.COMMITTED
             producer.add()

@@ -14,7 +14,7 @@ from odradek.secure.client_files import client_files
 from odradek.testing import Broker
 from tests.kafka.java import ToolRunner, run_tool
 
-pytestmark = [pytest.mark.wire, pytest.mark.usefixtures("kafka_python_forgets")]
+pytestmark = pytest.mark.wire
 
 ACLS = [
     "User:writer write,describe topic:orders",
