@@ -19,6 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
 from tests.mutants.operators import alternatives, is_deleted, left_alone, parts
+from tests.support.collecting import objects_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("broker/core", "storage", "protocol")
@@ -187,13 +188,12 @@ def live_functions() -> Live:
     gc.unfreeze()  # else what pytest has collected is not among the objects
     found: Live = defaultdict(list)
     names: dict[str, str | None] = {}
-    for thing in gc.get_objects():
-        if isinstance(thing, FunctionType):
-            filename = thing.__code__.co_filename
-            if filename not in names:
-                names[filename] = _below_root(filename)
-            if (file_of_it := names[filename]) is not None:
-                found[file_of_it, *place_of(thing.__code__)].append(thing)
+    for function in objects_of(FunctionType):
+        filename = function.__code__.co_filename
+        if filename not in names:
+            names[filename] = _below_root(filename)
+        if (file_of_it := names[filename]) is not None:
+            found[file_of_it, *place_of(function.__code__)].append(function)
     return found
 
 
@@ -214,5 +214,5 @@ def exchanges(site: Site, live: Live) -> list[tuple[FunctionType, CodeType]]:
 
 def live_caches() -> list[Any]:
     """What remembers the answers of the rooms' functions."""
-    caches = (thing for thing in gc.get_objects() if isinstance(thing, _lru_cache_wrapper))
+    caches = objects_of(_lru_cache_wrapper)
     return [cache for cache in caches if str(cache.__module__).startswith("odradek.")]
