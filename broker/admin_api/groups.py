@@ -1,6 +1,6 @@
 """Groups: their state, members and committed offsets, and which broker coordinates them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -14,12 +14,20 @@ from .controls import Controls
 from .fields import Field, Json, one_of
 from .problems import Problem, not_found
 from .views import classic_member, committed_offset, consumer_member
+from .watching import NotYet, Watch, wait_until, watch_groups
 
 LIST_VERSION: Final = 5
 OFFSETS_VERSION: Final = 9
 CLASSIC_VERSION: Final = 5
 CONSUMER_VERSION: Final = 1
 CONSUMER: Final = "consumer"
+LOADING_S_MAX: Final = 5.0
+_PASSING: Final = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""The codes of a group that is moving to another broker."""
 
 LISTED: Final = {
     "group_id": schemas.STRING,
@@ -53,17 +61,43 @@ SHOW_COORDINATOR: Final = (OF,)
 
 async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """List the groups that the brokers of this process coordinate."""
-    return {"groups": [found async for found, _ in _listed(controls)]}
+
+    async def look(watch: Watch) -> Json:
+        watch_groups(watch, controls)
+        return {"groups": [found async for found, _ in _listed(controls)]}
+
+    return await wait_until(look, LOADING_S_MAX)
 
 
 async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Show a group with its members and committed offsets."""
+
+    async def look(watch: Watch) -> Json | None:
+        watch_groups(watch, controls)
+        return await find(controls, path["group"])
+
+    found = await wait_until(look, LOADING_S_MAX)
+    if found is None:
+        raise unknown(path["group"])
+    return found
+
+
+async def find(controls: Controls, group_id: str) -> Json | None:
+    """A group with its members and committed offsets, if there is one.
+
+    Raises: NotYet while a broker is loading groups; Problem.
+    """
     async for found, node in _listed(controls):
-        if found["group_id"] == path["group"]:
+        if found["group_id"] == group_id:
             members = await _members(found, node)
-            offsets = await _offsets(controls, found["group_id"], node)
+            offsets = await _offsets(controls, group_id, node)
             return {**found, "members": members, "offsets": offsets}
-    raise not_found(f"group {path['group'][:250]!a}")
+    return None
+
+
+def unknown(group_id: str) -> Problem:
+    """The problem that there is no such group."""
+    return not_found(f"group {group_id[:250]!a}")
 
 
 async def show_coordinator(
@@ -84,12 +118,13 @@ def coordinator_topic(node: Node, of: str) -> InternalTopic:
 
 
 async def _listed(controls: Controls) -> Any:
-    """Each group with the broker that coordinates it."""
+    """Each group with the broker that coordinates it.  Raises: NotYet, Problem."""
     from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 
     for broker in list(controls.brokers.values()):
         node = broker.node
         answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
+        _check(answer.error_code, f"the groups of broker {node.broker_id}")
         for group in answer.groups:
             found = {
                 "group_id": group.group_id,
@@ -101,17 +136,28 @@ async def _listed(controls: Controls) -> Any:
             yield found, node
 
 
+def _check(code: int, about: str) -> None:
+    """Raises: NotYet, Problem."""
+    if code in _PASSING:
+        raise NotYet(f"{about}: {ErrorCode(code).name}")
+    check(code, None, about)
+
+
 async def _members(found: Mapping[str, Any], node: Node) -> list[Json]:
     from odradek.protocol.messages.k15_describe_groups import DescribeGroupsRequest
     from odradek.protocol.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 
     group_id = found["group_id"]
-    if found["type"] == CONSUMER:
+    is_consumer = found["type"] == CONSUMER
+    if is_consumer:
         request = ConsumerGroupDescribeRequest(group_ids=[group_id])
         answer: Any = await ask_self(node, request, CONSUMER_VERSION)
-        return [consumer_member(member) for group in answer.groups for member in group.members]
-    answer = await ask_self(node, DescribeGroupsRequest(groups=[group_id]), CLASSIC_VERSION)
-    return [classic_member(member) for group in answer.groups for member in group.members]
+    else:
+        answer = await ask_self(node, DescribeGroupsRequest(groups=[group_id]), CLASSIC_VERSION)
+    (group,) = answer.groups
+    _check(group.error_code, f"group {group_id}")
+    view = consumer_member if is_consumer else classic_member
+    return [view(member) for member in group.members]
 
 
 async def _offsets(controls: Controls, group_id: str, node: Node) -> list[Json]:
@@ -122,16 +168,14 @@ async def _offsets(controls: Controls, group_id: str, node: Node) -> list[Json]:
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
     answer: Any = await ask_self(node, request, OFFSETS_VERSION)
-    return [offset for group in answer.groups for offset in _offsets_in(controls, group)]
-
-
-def _offsets_in(controls: Controls, group: Any) -> Iterator[Json]:
-    check(group.error_code, None, f"group {group.group_id}")
-    for topic in group.topics:
-        for each in topic.partitions:
-            if each.error_code == ErrorCode.NONE and each.committed_offset >= 0:
-                end = _end_offset(controls, topic.name, each.partition_index)
-                yield committed_offset(topic.name, each, end)
+    (group,) = answer.groups
+    _check(group.error_code, f"group {group_id}")
+    return [
+        committed_offset(topic.name, each, _end_offset(controls, topic.name, each.partition_index))
+        for topic in group.topics
+        for each in topic.partitions
+        if each.error_code == ErrorCode.NONE and each.committed_offset >= 0
+    ]
 
 
 def _end_offset(controls: Controls, topic: str, partition: int) -> int | None:

@@ -217,7 +217,7 @@ def _behind(
 
 
 async def _group(controls: Controls, group_id: str) -> Json:
-    """The group as it is now.  Raises: Problem."""
+    """The group as it is now.  Raises: NotYet, Problem."""
     node = any_node(controls)
     number = node.groups.topic.partition_of(group_id)
     state = None if number is None else node.metadata.partition(GROUP_OFFSETS_TOPIC, number)
@@ -227,7 +227,10 @@ async def _group(controls: Controls, group_id: str) -> Json:
             f"broker {state.leader}, which coordinates group {group_id[:250]!a}, is not in this "
             "process",
         )
-    return await groups.show(controls, {"group": group_id}, {})
+    found = await groups.find(controls, group_id)
+    if found is None:
+        raise groups.unknown(group_id)
+    return found
 
 
 def _state(found: Mapping[str, Any]) -> str:

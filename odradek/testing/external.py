@@ -7,7 +7,6 @@ from typing import Final
 
 from odradek.client_configs import OPEN
 from odradek.protocol.errors import ErrorCode, error_name
-from odradek.protocol.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 from .access import ClientAccess
@@ -16,6 +15,7 @@ from .cluster_client import ClusterClient, addresses_of
 from .door import AdminClient, AdminClients, AdminError, NotFound
 from .errors import BrokerFailed, hides
 from .foreign import ForeignAdmins
+from .foreign_groups import groups_at
 from .journal import Journal
 from .ready import Address, Ready
 from .snapshots import Snapshot
@@ -148,8 +148,8 @@ class ExternalBroker(Broker):
 
     def _delete_groups(self) -> None:
         for address in self._cluster.addresses().values():
-            told = self._cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=3)
-            names = [g.group_id for g in told.groups if g.group_id.startswith(self.prefix)]
+            listed = groups_at(self._cluster, address)
+            names = [g.group_id for g in listed if g.group_id.startswith(self.prefix)]
             if names:
                 request = DeleteGroupsRequest(groups_names=names)
                 answer = self._cluster.ask(address, request, DeleteGroupsResponse, at_most=2)

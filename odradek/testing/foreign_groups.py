@@ -22,6 +22,7 @@ from .cluster_client import ClusterClient, check, until_it_passes
 from .door import NotFound
 from .errors import BrokerFailed, hides
 from .foreign_records import LATEST, offset_at
+from .ready import Address
 
 __tracebackhide__ = hides
 
@@ -29,8 +30,7 @@ __tracebackhide__ = hides
 def listed_groups(cluster: ClusterClient) -> Iterator[Any]:
     """The groups of all coordinators.  Raises: BrokerFailed."""
     for node_id, address in cluster.addresses().items():
-        told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
-        for group in told.groups:
+        for group in groups_at(cluster, address):
             yield {
                 "group_id": group.group_id,
                 "type": group.group_type or "classic",
@@ -38,6 +38,17 @@ def listed_groups(cluster: ClusterClient) -> Iterator[Any]:
                 "protocol_type": group.protocol_type,
                 "coordinator": node_id,
             }
+
+
+def groups_at(cluster: ClusterClient, address: Address) -> list[Any]:
+    """The groups of one coordinator, once it has loaded them.  Raises: BrokerFailed."""
+
+    def ask() -> list[Any]:
+        told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
+        check(told.error_code, None, "the list of groups")
+        return told.groups
+
+    return until_it_passes(ask)
 
 
 def described_group(cluster: ClusterClient, group_id: str) -> Any:

@@ -1,5 +1,6 @@
 """What the admin API does to brokers: each route on a real cluster of one process."""
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +15,9 @@ from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.runtime import Runtime
 from tests.broker.admin_api.asking import Reply, ask, get, post, served
 from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.group_requests import commit
 from tests.broker.running import RunningBroker, WatchedFiles, running
+from tests.support.awaiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -254,3 +257,23 @@ async def test_groups_are_described(tmp_path: Path) -> None:
         assert "there is no group" in refused(await get(server, "groups/g"), 404)
         coordinator = await get(server, "coordinators/tx?of=transaction")
         assert coordinator.content == {"coordinator": 0}
+
+
+@asynchronous
+async def test_groups_are_shown_once_they_are_loaded(tmp_path: Path) -> None:
+    async with one(tmp_path) as (server, broker):
+        await post(server, "topics", name="t")
+        await get(server, "coordinators/g")  # makes the topic of groups
+        client = await broker.client()
+        await client.ask(commit("g", "t", {0: 1}), 8)
+        coordinator = broker.node.groups
+        assert coordinator._shards is not None
+        (led,) = (led for led in coordinator._shards.loaded() if "g" in led.machine.ids)
+        led.is_loading = True
+        asked = [asyncio.ensure_future(get(server, path)) for path in ("groups", "groups/g")]
+        await until(lambda: len(coordinator.changes) == len(asked), "both requests wait")
+        led.is_loading = False
+        coordinator.changes.wake()
+        listed, shown = await asyncio.gather(*asked)
+        assert [each["group_id"] for each in listed.content["groups"]] == ["g"]
+        assert [each["offset"] for each in shown.content["offsets"]] == [1]
