@@ -87,8 +87,10 @@ class ScramUsers:
     async def alter(self, changes: Sequence[Change]) -> dict[str, Refused | None]:
         """Change each user; return, for each, why it was refused, or None."""
         results: dict[str, Refused | None] = {}
-        for user in dict.fromkeys(change.user for change in changes):
-            own = [change for change in changes if change.user == user]
+        by_user: dict[str, list[Change]] = {}
+        for change in changes:
+            by_user.setdefault(change.user, []).append(change)
+        for user, own in by_user.items():
             try:
                 check_changes(own)
                 _check_name(user)

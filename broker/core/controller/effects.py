@@ -15,6 +15,12 @@ class ControllerMoved(Exception):
     """A later controller exists: this one must resign at once."""
 
 
+def _those_not_in(others: Iterable[int], replicas: Iterable[int]) -> tuple[int, ...]:
+    """In their order. A client may name as many as it likes: they are not compared one by one."""
+    known = frozenset(others)
+    return tuple(replica for replica in replicas if replica not in known)
+
+
 class ReplicaAssignment(NamedTuple):
     """The replicas of one partition; during a reassignment, target replicas come first."""
 
@@ -30,21 +36,19 @@ class ReplicaAssignment(NamedTuple):
     @property
     def target(self) -> tuple[int, ...]:
         """The replicas after the reassignment."""
-        return tuple(r for r in self.replicas if r not in self.removing)
+        return _those_not_in(self.removing, self.replicas)
 
     @property
     def origin(self) -> tuple[int, ...]:
         """The replicas before the reassignment, not always in their original order."""
-        return tuple(r for r in self.replicas if r not in self.adding)
+        return _those_not_in(self.adding, self.replicas)
 
     def reassign_to(self, target: Iterable[int]) -> "ReplicaAssignment":
         """Begin a reassignment; one already under way is replaced, and its origin is kept."""
-        target = tuple(target)
-        replicas = tuple(dict.fromkeys((*target, *self.origin)))
+        target, origin = tuple(target), self.origin
+        replicas = tuple(dict.fromkeys((*target, *origin)))
         return ReplicaAssignment(
-            replicas,
-            tuple(r for r in replicas if r not in self.origin),
-            tuple(r for r in replicas if r not in target),
+            replicas, _those_not_in(origin, replicas), _those_not_in(target, replicas)
         )
 
     def without(self, replica: int) -> "ReplicaAssignment":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.administration.scram_users import Change
 from odradek.broker.coordination import znodes
 from odradek.broker.coordination.interface import Create, Op, Result, Set
 from odradek.broker.sasl import scram
@@ -167,6 +168,27 @@ async def test_nothing_of_a_refused_change_is_left_to_the_collector(
     client = await broker.client()
     async with nothing_left(Refused):
         assert await delete(client, user) == code
+
+
+class Compared(str):
+    """A name that counts how often it is compared with another."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@on_broker(SETTINGS, both=False)
+async def test_many_users_are_not_compared_with_each_other(broker: RunningBroker) -> None:
+    changes = [Change(Compared(f"u{number}"), 0, None) for number in range(1000)]
+    results = await broker.node.scram_users.alter(changes)
+    codes = [refused and refused.code for refused in results.values()]
+    assert codes == [ErrorCode.UNSUPPORTED_SASL_MECHANISM] * len(changes)
+    assert Compared.comparisons < 10 * len(changes)
 
 
 @on_broker(SETTINGS, both=False)

@@ -313,3 +313,22 @@ def test_the_targets_fall_behind_at_the_last_moment() -> None:
     cluster.alter(KEY, 2, 1)
     assert assignment(cluster) == ((1,), (), ())
     assert cluster.state("t")[0] == 1
+
+
+class Compared(int):
+    """A replica that counts how often it is compared with another."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.comparisons += 1
+        return int.__eq__(self, other)
+
+    __hash__ = int.__hash__
+
+
+def test_many_replicas_are_not_compared_with_each_other() -> None:
+    many = [Compared(replica) for replica in range(1000)]
+    moving = ReplicaAssignment((1, 2)).reassign_to(many).reassign_to(reversed(many))
+    assert moving.target == tuple(reversed(many))
+    assert Compared.comparisons < 20_000
