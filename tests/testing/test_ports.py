@@ -57,10 +57,13 @@ def test_the_system_gives_it_to_nobody(take: Callable[[int], None]) -> None:
 
 @pytest.mark.slow
 def test_it_is_given_back_when_it_is_forgotten() -> None:
-    port = HeldPort().port
-    gc.collect()
-    with socket.socket() as mine:
-        mine.bind((HOST, port))
+    def forgotten() -> int:
+        port = HeldPort().port
+        gc.collect()
+        return port
+
+    # Not each of them: another process may take one before we look.
+    assert any(is_free(forgotten()) for _ in range(5))
 
 
 def is_free(port: int) -> bool:
