@@ -251,7 +251,11 @@ def _topics(
     if _asks_for_all(request, call):
         return [_topic(info, operations, call, node) for info in known.values()]
     responses = []
-    unique = {(asked.topic_id, asked.name): asked for asked in request.topics or ()}
+    # An id counts alone: with many names for it, a small request could return gigabytes.
+    unique = {
+        asked.name if asked.topic_id == ZERO_UUID else asked.topic_id: asked
+        for asked in request.topics or ()
+    }
     for asked in unique.values():
         if asked.topic_id != ZERO_UUID:
             name = node.metadata.topic_name(asked.topic_id)

@@ -2,6 +2,8 @@
 
 Followers answer too, with what they have replicated: whoever looks for a hanging transaction may
 want to compare replicas.
+
+A partition that is named twice is described once: otherwise a small request could return gigabytes.
 """
 
 from odradek.protocol.errors import ErrorCode, Refused
@@ -10,7 +12,6 @@ from odradek.protocol.messages.k61_describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
-    TopicRequest,
     TopicResponse,
 )
 from odradek.storage.log.producer_state import ProducerEntry
@@ -24,13 +25,13 @@ from ..rights.rights import Rights, split
 
 def handle(request: DescribeProducersRequest, call: Call, node: Node) -> DescribeProducersResponse:
     """Describe the requested partitions, in order."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(topic, index, node) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
+            TopicResponse(name=name, partitions=[_describe(name, index, node) for index in indexes])
+            for name, indexes in wanted.items()
         ]
     )
 
@@ -57,13 +58,13 @@ def guarded(
     return response
 
 
-def _describe(topic: TopicRequest, index: int, node: Node) -> PartitionResponse:
+def _describe(topic: str, index: int, node: Node) -> PartitionResponse:
     response = PartitionResponse(partition_index=index)
     try:
-        check_topic_name(topic.name)
-        if topic.name not in node.metadata.topics:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name!r}")
-        partition = node.find(topic.name, index)
+        check_topic_name(topic)
+        if topic not in node.metadata.topics:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
+        partition = node.find(topic, index)
     except Refused as refused:
         response.error_code, response.error_message = refused.code, refused.message
     else:

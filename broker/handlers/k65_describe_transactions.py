@@ -1,4 +1,8 @@
-"""DescribeTransactions 0: the states of transactional ids that this broker coordinates."""
+"""DescribeTransactions 0: the states of transactional ids that this broker coordinates.
+
+An id that is named twice is described once: otherwise a small request could return megabytes many
+times over.
+"""
 
 from odradek.protocol.errors import ErrorCode, Refused
 from odradek.protocol.messages.k65_describe_transactions import (
@@ -20,7 +24,9 @@ def handle(
 ) -> DescribeTransactionsResponse:
     """Describe the transactional ids, in the order of the request."""
     return DescribeTransactionsResponse(
-        transaction_states=[_describe(each, node) for each in request.transactional_ids]
+        transaction_states=[
+            _describe(each, node) for each in dict.fromkeys(request.transactional_ids)
+        ]
     )
 
 
@@ -48,9 +54,6 @@ def guarded(
 
 def _describe(transactional_id: str, node: Node) -> TransactionState:
     described = TransactionState(transactional_id=transactional_id)
-    if not transactional_id:
-        described.error_code = ErrorCode.INVALID_REQUEST
-        return described
     try:
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)

@@ -74,6 +74,10 @@ async def test_topics_by_id(broker: RunningBroker) -> None:
     topic = await client.create_topic("t")
     by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic.topic_id, name=None)])
     assert (await topics_of(client, by_id))["t"].topic_id == topic.topic_id
+    names = (None, "t", "other")
+    often = [MetadataRequestTopic(topic_id=topic.topic_id, name=name) for name in names]
+    answer = await client.ask(MetadataRequest(topics=often), 12)
+    assert [each.name for each in answer.topics] == ["t"]
     unknown = MetadataRequest(topics=[MetadataRequestTopic(topic_id=bytes(range(16)), name=None)])
     found = (await topics_of(client, unknown))[None]
     assert (found.error_code, found.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, bytes(range(16)))

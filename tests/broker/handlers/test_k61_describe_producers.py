@@ -41,6 +41,15 @@ async def test_producers(broker: RunningBroker) -> None:
 
 
 @on_broker(both=False)
+async def test_a_partition_is_described_once(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t", 2)
+    asked = [TopicRequest(name="t", partition_indexes=indexes) for indexes in ([1, 0, 1], [0])]
+    (found,) = (await client.ask(DescribeProducersRequest(topics=asked), 0)).topics
+    assert [each.partition_index for each in found.partitions] == [1, 0]
+
+
+@on_broker(both=False)
 async def test_what_cannot_be_described(broker: RunningBroker) -> None:
     client = await broker.client()
     await client.create_topic("t")

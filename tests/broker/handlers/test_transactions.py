@@ -445,7 +445,7 @@ async def test_ids_are_listed_by_filters(broker: RunningBroker) -> None:
     assert await ids(producer_id_filters=[idle.identity[0]]) == (["idle"], [])
     assert await ids(duration_filter=4_000, state_filters=["Ongoing"]) == ([ID], [])
     assert await ids(duration_filter=60_000, state_filters=["Ongoing"]) == ([], [])
-    several = DescribeTransactionsRequest(transactional_ids=["idle", "none", ID])
+    several = DescribeTransactionsRequest(transactional_ids=["idle", "none", "idle", ID])
     states = (await client.ask(several, 0)).transaction_states
     assert [state.error_code for state in states] == [0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, 0]
 
