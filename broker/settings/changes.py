@@ -99,13 +99,12 @@ def _changed_list(
         raise _invalid_config(f"{name[:100]} is no list: {operation.name} is not possible")
     default = setting.default
     assert default is None or isinstance(default, tuple)
-    items = list(default or ()) if current is None else list(LIST.parse(current))
-    for item in LIST.parse(value):
-        if operation == Operation.SUBTRACT:
-            items = [log for log in items if log != item]
-        elif item not in items:
-            items.append(item)
-    return ",".join(items)
+    items = (default or ()) if current is None else LIST.parse(current)
+    given = dict.fromkeys(LIST.parse(value))
+    if operation == Operation.SUBTRACT:
+        return ",".join(item for item in items if item not in given)
+    known = frozenset(items)
+    return ",".join((*items, *(item for item in given if item not in known)))
 
 
 def check_topic(current: Texts, wanted: Texts, given: Mapping[str, Value]) -> None:

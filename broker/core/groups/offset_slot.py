@@ -5,15 +5,10 @@ commit in a transaction has its place in that order, too: the end of the transac
 whether it counts.
 """
 
-from collections.abc import Mapping
-from typing import Final
-
 from odradek.protocol.group_records.classic import OffsetCommitValue
 
 Write = tuple[OffsetCommitValue | None, int]
 """A value, or None for a tombstone, and its number."""
-
-_NOTHING: Final[Mapping[int, Write]] = {}
 
 
 class Slot:
@@ -27,8 +22,8 @@ class Slot:
         """The number of the write that set `value`; greater numbers are later in the log."""
         self.pending = 0
         """How many writes outside of transactions are not settled."""
-        self.undecided: Mapping[int, Write] = _NOTHING
-        """By producer id, the last write of its open transaction."""
+        self.undecided: dict[int, Write] | None = None
+        """By producer id, the last write of its open transaction; None: there is none."""
 
     @property
     def is_stable(self) -> bool:
@@ -49,18 +44,20 @@ class Slot:
             self.value, self.number = value, number
             if value is None and self.undecided:
                 later = {k: write for k, write in self.undecided.items() if write[1] > number}
-                self.undecided = later or _NOTHING
+                self.undecided = later or None
 
     def hold(self, producer_id: int, write: Write) -> None:
         """Keep what an open transaction has written until its end."""
-        self.undecided = {**self.undecided, producer_id: write}
+        if self.undecided is None:
+            self.undecided = {}
+        self.undecided[producer_id] = write
 
     def decide(self, producer_id: int, *, is_committed: bool) -> None:
         """Let the write of a transaction count, or drop it; it may be gone already."""
-        write = self.undecided.get(producer_id)
-        if write is None:
+        if self.undecided is None or producer_id not in self.undecided:
             return
-        others = {k: other for k, other in self.undecided.items() if k != producer_id}
-        self.undecided = others or _NOTHING
+        write = self.undecided.pop(producer_id)
+        if not self.undecided:
+            self.undecided = None
         if is_committed:
             self.take(*write)

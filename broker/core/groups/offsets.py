@@ -13,6 +13,7 @@ Memory grows only with existing partitions, as commits for others are refused, w
 flight, which are few per connection, and with open transactions.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -186,6 +187,7 @@ class Offsets:
     ) -> list[Effect]:
         """Delete offsets, after the group has checked the request."""
         asked = deletes_in(request)
+        is_subscribed = functools.cache(is_subscribed)  # it asks all members
         codes = {
             key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(key[0]) else ErrorCode.NONE
             for key in asked
@@ -235,6 +237,7 @@ class Offsets:
         retention time of its own expire by that, unless the group holds them.
         """
         retention_ms = self._settings().retention_ms
+        is_subscribed = functools.cache(is_subscribed)  # it asks all members
 
         def is_over(value: OffsetCommitValue) -> bool:
             since = since_ms(value.commit_timestamp)
@@ -250,7 +253,7 @@ class Offsets:
             if slot.value is not None
             and slot.is_stable
             and is_over(slot.value)
-            and not is_subscribed(key[0])  # asks every member
+            and not is_subscribed(key[0])
         ]
         return self._deletions(group_id, gone)
 

@@ -48,11 +48,21 @@ def test_set_and_delete() -> None:
         ("compact", SUBTRACT, "delete", "compact"),
         ("", APPEND, "compact", "compact"),
         (None, SUBTRACT, "delete", ""),
+        ("compact,compact", APPEND, "delete,delete", "compact,compact,delete"),
+        ("compact,delete,compact", SUBTRACT, "compact,compact", "delete"),
     ],
 )
 def test_lists(before: str | None, operation: int, value: str, then: str) -> None:
     current = {} if before is None else {"cleanup.policy": before}
     assert after(current, ("cleanup.policy", operation, value))["cleanup.policy"] == then
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_long_lists(operation: Operation) -> None:
+    """Each item compared with each other one would take ten minutes."""
+    current, value = (",".join(map(str, range(*ends))) for ends in ((300_000,), (150_000, 450_000)))
+    then = after({"cleanup.policy": current}, ("cleanup.policy", operation, value))
+    assert then["cleanup.policy"].count(",") + 1 == {APPEND: 450_000, SUBTRACT: 150_000}[operation]
 
 
 @pytest.mark.parametrize("name", ["segment.ms", "absent", ""])

@@ -299,6 +299,19 @@ def test_a_delete_that_fails_or_has_nothing_to_do() -> None:
     assert codes(answered(delete(("t", 1)))) == [("t", 1, NONE)]
 
 
+def test_the_members_are_asked_once_for_each_topic() -> None:
+    offsets = make()
+    asked: list[str] = []
+
+    def is_subscribed(topic: str) -> bool:
+        asked.append(topic)
+        return True
+
+    request = delete_of(("t", 0), ("t", 0), ("t", 1), ("u", 0))
+    offsets.delete("g", request, REPLY, exists=exists, is_subscribed=is_subscribed)
+    assert asked == ["t", "u"]
+
+
 def test_deleting_all_reaches_also_what_is_on_its_way() -> None:
     offsets = make()
     keep(commit(offsets, ("t", 0, 1)))
