@@ -9,15 +9,14 @@ otherwise nobody but super users may use its resources.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
 from ..cluster.store_calls import map_concurrently
-from ..coordination import acl_znodes, znodes
+from ..coordination import acl_znodes
 from ..coordination.interface import (
     BadArguments,
     BadVersion,
@@ -35,7 +34,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
-from ..coordination.notifications import purge
+from ..coordination.notifications import newer, newest, purge
 from ..core.acls.authorizer import Authorizer
 from ..core.acls.terms import (
     CLUSTER_NAME,
@@ -140,17 +139,17 @@ class Acls:
 
     async def _follow(self, parent: str) -> None:
         """Read the patterns of new notifications again; delete old notifications, as Kafka does."""
-        numbered = sorted(_numbered(await self._names(parent)))
-        handled = self._handled.get(parent, -1)
-        if numbered and numbered[-1][0] < handled:  # the parent is a new one, which counts from 0
+        prefix = acl_znodes.CHANGE_PREFIX
+        names = await self._names(parent)
+        last, handled = newest(names, prefix), self._handled.get(parent, -1)
+        if -1 < last < handled:  # the parent is a new one, which counts from 0
             handled = -1
-        paths = [f"{parent}/{name}" for number, name in numbered if number > handled]
+        paths = [f"{parent}/{name}" for _, name in newer(names, prefix, handled)]
         told = await map_concurrently(self._told, paths)
         patterns = {pattern for pattern in told if pattern is not None}
         await map_concurrently(self._read_again, list(patterns))
-        self._handled[parent] = numbered[-1][0] if numbered else -1
-        paths = [f"{parent}/{name}" for _, name in numbered]
-        await purge(self._session, paths, wall_ms=self._clock.wall_ms())
+        self._handled[parent] = last
+        await purge(self._session, parent, names, prefix, wall_ms=self._clock.wall_ms())
 
     async def _names(self, parent: str) -> list[str]:
         """The notifications, which are watched; if somebody has deleted their parent, a new one."""
@@ -259,10 +258,3 @@ def _fault(pattern: Pattern, entry: Entry) -> str | None:
     if entry.permission not in (Permission.ALLOW, Permission.DENY):
         return "the permission type must be ALLOW or DENY"
     return None
-
-
-def _numbered(names: Iterable[str]) -> Iterable[tuple[int, str]]:
-    for name in names:
-        with contextlib.suppress(MalformedZnode):
-            if name.startswith(acl_znodes.CHANGE_PREFIX):
-                yield znodes.sequence_number(name), name

@@ -31,7 +31,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
-from ..coordination.notifications import purge
+from ..coordination.notifications import newer, purge
 from ..core.client_quotas import FOLDERS, decode_name, entity_of, quotas_in
 from ..groups.settings import usable_group_configs
 from ..member.membership import make_path
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.5
 QUOTA_FOLDERS: Final = frozenset(FOLDERS.values())
+CHANGE_PREFIX: Final = znodes.CONFIG_CHANGE_PREFIX.rpartition("/")[2]
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 Texts = Mapping[str, str]
@@ -171,15 +172,14 @@ class DynamicConfigs:
         self._changed.set()
 
     async def _handle_notifications(self) -> None:
-        notifications = _numbered(await self._names())
+        parent, prefix = znodes.CONFIG_CHANGES, CHANGE_PREFIX
+        names = await self._names()
         applied: set[str] = set()
-        for number, path in notifications:
-            if number > self._handled:
-                await self._handle_notification(path, applied)
-                self._handled = number
-                self._wake_waiters()
-        paths = [path for _, path in notifications]
-        await purge(self._session, paths, wall_ms=self._local.clock.wall_ms())
+        for number, name in newer(names, prefix, self._handled):
+            await self._handle_notification(f"{parent}/{name}", applied)
+            self._handled = number
+            self._wake_waiters()
+        await purge(self._session, parent, names, prefix, wall_ms=self._local.clock.wall_ms())
 
     async def _names(self) -> list[str]:
         """The notifications, which are watched; if somebody has deleted their parent, a new one."""
@@ -379,14 +379,3 @@ class DynamicConfigs:
 def _layer_and_names(layer: Mapping[str, Texts]) -> tuple[str, str]:
     (where, texts), *_ = layer.items()
     return where, ",".join(texts)
-
-
-def _numbered(names: list[str]) -> list[tuple[int, str]]:
-    """The notifications as (number, path), in order; other children are ignored."""
-    prefix = znodes.CONFIG_CHANGE_PREFIX.rpartition("/")[2]
-    numbered = []
-    for name in names:
-        with contextlib.suppress(MalformedZnode):
-            if name.startswith(prefix):
-                numbered.append((znodes.sequence_number(name), f"{znodes.CONFIG_CHANGES}/{name}"))
-    return sorted(numbered)
