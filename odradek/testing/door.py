@@ -8,7 +8,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -46,15 +47,19 @@ _ERRORS: Final[dict[int, type[AdminError]]] = {400: InvalidField, 404: NotFound,
 
 
 class AdminClient:
-    """A client; threads may share it."""
+    """A client; threads may share it, and do not wait for each other."""
 
     def __init__(self, url: str, *, token: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`url` is `http://HOST:PORT`."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError(f"{url!r} is not http://HOST:PORT")
+        self._connect = partial(
+            http.client.HTTPConnection, parts.hostname, parts.port, timeout=timeout_s
+        )
         self._lock = threading.Lock()
-        self._http = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+        self._idle: list[http.client.HTTPConnection] = []
+        self._closings = 0
         self._headers = {"Content-Type": "application/json"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -72,9 +77,11 @@ class AdminClient:
         return self._ask("DELETE", segments, query, None)
 
     def close(self) -> None:
-        """Close the connection; a later request opens another one."""
+        """Close the connections; a later request opens another one."""
         with self._lock:
-            self._http.close()
+            self._closings += 1
+            while self._idle:
+                self._idle.pop().close()
 
     def _ask(
         self, method: str, segments: tuple[object, ...], query: Mapping[str, object], body: Any
@@ -82,13 +89,12 @@ class AdminClient:
         path = "/".join([PREFIX, *(quote(str(segment), safe="") for segment in segments)])
         given = {name: text_of(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
-        with self._lock:
-            try:
-                status, text = self._exchange(method, target, body)
+        try:
+            with self._connection() as connection:
+                status, text = _exchange(connection, method, target, body, self._headers)
                 answer = json.loads(text)
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                self._http.close()
-                raise BrokerFailed(f"the admin API does not answer: {error!r}") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise BrokerFailed(f"the admin API does not answer: {error!r}") from error
         if status < http.client.BAD_REQUEST:
             return answer
         sentence = answer.get("error") if isinstance(answer, dict) else None
@@ -96,20 +102,43 @@ class AdminClient:
             raise BrokerFailed(f"what answers {method} {path} is no admin API: it says {status}")
         raise _ERRORS.get(status, AdminError)(status, sentence)
 
-    def _exchange(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
-        is_reused = self._http.sock is not None
+    @contextmanager
+    def _connection(self) -> Iterator[http.client.HTTPConnection]:
+        """A connection that nobody else uses; after an error it is closed."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else self._connect()
+            closings = self._closings
+        is_good = False
         try:
-            return self._exchange_once(method, target, body)
-        except ConnectionError:  # an idle connection that the server has closed meanwhile
-            if not is_reused:
-                raise
-            self._http.close()
-            return self._exchange_once(method, target, body)
+            yield connection
+            is_good = True
+        finally:
+            with self._lock:
+                if is_good and closings == self._closings:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
 
-    def _exchange_once(self, method: str, target: str, body: Any) -> tuple[int, bytes]:
-        self._http.request(method, target, body, self._headers)
-        response = self._http.getresponse()
-        return response.status, response.read()
+
+def _exchange(
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    body: Any,
+    headers: Mapping[str, str],
+) -> tuple[int, bytes]:
+    """The status and the body of the answer.  Raises: OSError, HTTPException."""
+    is_reused = connection.sock is not None
+    try:
+        connection.request(method, target, body, headers)
+        response = connection.getresponse()
+    except ConnectionError:  # an idle connection that the server has closed meanwhile
+        if not is_reused:
+            raise
+        connection.close()
+        connection.request(method, target, body, headers)
+        response = connection.getresponse()
+    return response.status, response.read()
 
 
 def running(clients: Iterable[AdminClient]) -> list[AdminClient]:

@@ -258,10 +258,22 @@ def test_threads_that_come_first_share_a_client() -> None:
 def test_the_client_connects_again_after_a_pause(broker: Broker) -> None:
     client = AdminClient(broker.admin_url)
     client.get("brokers")
-    assert client._http.sock is not None
-    client._http.sock.shutdown(socket.SHUT_RDWR)  # as the server does with an idle connection
+    (idle,) = client._idle
+    assert idle.sock is not None
+    idle.sock.shutdown(socket.SHUT_RDWR)  # as the server does with an idle connection
     assert client.get("brokers")["brokers"]
     client.close()
+
+
+def test_threads_that_share_a_client_do_not_wait_for_each_other(broker: Broker) -> None:
+    client = AdminClient(broker.admin_url)
+    with ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(client.get, "wait", "topics", "awaited", timeout="60s")
+        client.post("topics", name="awaited")
+        assert waits.result()["name"] == "awaited"
+    assert client._idle
+    client.close()
+    assert not client._idle
 
 
 def test_the_client_explains_what_is_wrong(broker: Broker) -> None:
