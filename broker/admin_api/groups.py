@@ -6,6 +6,8 @@ from typing import Any, Final
 from odradek.protocol.errors import ErrorCode, Refused
 
 from ..coordinators.internal_topic import InternalTopic
+from ..core.partition_state import NO_LEADER
+from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..node import Node
 from ..peers.own import ask_self
 from . import schemas
@@ -60,17 +62,20 @@ SHOW_COORDINATOR: Final = (OF,)
 
 
 async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
-    """List the groups that the brokers of this process coordinate."""
+    """List the groups that the brokers of this process coordinate, once these have loaded them."""
 
     async def look(watch: Watch) -> Json:
         watch_groups(watch, controls)
+        for broker in controls.brokers.values():
+            if broker.node.groups.is_loading:
+                raise NotYet(f"broker {broker.node.broker_id} is loading groups")
         return {"groups": [found async for found, _ in _listed(controls)]}
 
     return await wait_until(look, LOADING_S_MAX)
 
 
 async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
-    """Show a group with its members and committed offsets."""
+    """Show a group with its members and committed offsets, once its coordinator has loaded it."""
 
     async def look(watch: Watch) -> Json | None:
         watch_groups(watch, controls)
@@ -85,14 +90,41 @@ async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
 async def find(controls: Controls, group_id: str) -> Json | None:
     """A group with its members and committed offsets, if there is one.
 
-    Raises: NotYet while a broker is loading groups; Problem.
+    Raises: NotYet while no broker has it, and one may have it soon; Problem, Refused.
     """
     async for found, node in _listed(controls):
         if found["group_id"] == group_id:
             members = await _members(found, node)
             offsets = await _offsets(controls, group_id, node)
             return {**found, "members": members, "offsets": offsets}
+    await _check_coordinator(controls, group_id)
     return None
+
+
+async def _check_coordinator(controls: Controls, group_id: str) -> None:
+    """Check that a group that nobody has does not exist, unless another process has it.
+
+    Raises: NotYet, Refused.
+    """
+    try:
+        node = any_node(controls)
+    except Problem:  # every broker is down or paused
+        return
+    if GROUP_OFFSETS_TOPIC not in node.metadata.topics:
+        return
+    number = await node.groups.topic.find_partition(group_id)
+    state = node.metadata.partition(GROUP_OFFSETS_TOPIC, number)
+    leader = NO_LEADER if state is None else state.leader
+    about = f"group {group_id[:250]!a}"
+    if leader == NO_LEADER:
+        raise NotYet(f"{about} has no coordinator")
+    if leader not in controls.broker_ids:
+        return
+    broker = controls.brokers.get(leader)
+    if broker is None:
+        raise NotYet(f"broker {leader}, which coordinates {about}, is down")
+    if not broker.node.groups.has_loaded(number):
+        raise NotYet(f"broker {leader} is loading {about}")
 
 
 def unknown(group_id: str) -> Problem:
@@ -118,13 +150,12 @@ def coordinator_topic(node: Node, of: str) -> InternalTopic:
 
 
 async def _listed(controls: Controls) -> Any:
-    """Each group with the broker that coordinates it.  Raises: NotYet, Problem."""
+    """Each group with the broker that coordinates it, except those that are being loaded."""
     from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 
     for broker in list(controls.brokers.values()):
         node = broker.node
         answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
-        _check(answer.error_code, f"the groups of broker {node.broker_id}")
         for group in answer.groups:
             found = {
                 "group_id": group.group_id,

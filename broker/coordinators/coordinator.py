@@ -73,6 +73,10 @@ class LeadingCoordinator(Generic[ShardT, RecordT]):
         """Whether some shards are not loaded yet."""
         return self._shards is not None and self._shards.is_loading
 
+    def has_loaded(self, number: int) -> bool:
+        """Whether this broker leads the shard of this number, and has loaded it."""
+        return self._shards is not None and self._shards.loaded_at(number) is not None
+
     def _loaded(self) -> "Sequence[LedPartition[ShardT, RecordT]]":
         return () if self._shards is None else self._shards.loaded()
 

@@ -11,11 +11,11 @@ from odradek.protocol.messages.k42_delete_groups import DeleteGroupsRequest, Del
 
 from .access import ClientAccess
 from .broker import Broker
-from .cluster_client import ClusterClient, addresses_of
+from .cluster_client import ClusterClient, addresses_of, until_it_passes
 from .door import AdminClient, AdminClients, AdminError, NotFound
 from .errors import BrokerFailed, hides
 from .foreign import ForeignAdmins
-from .foreign_groups import groups_at
+from .foreign_groups import listed_groups
 from .journal import Journal
 from .ready import Address, Ready
 from .snapshots import Snapshot
@@ -147,16 +147,20 @@ class ExternalBroker(Broker):
             self._delete_groups()
 
     def _delete_groups(self) -> None:
-        for address in self._cluster.addresses().values():
-            listed = groups_at(self._cluster, address)
-            names = [g.group_id for g in listed if g.group_id.startswith(self.prefix)]
-            if names:
-                request = DeleteGroupsRequest(groups_names=names)
-                answer = self._cluster.ask(address, request, DeleteGroupsResponse, at_most=2)
-                for each in answer.results:
-                    if each.error_code not in _EMPTY:
-                        name = error_name(each.error_code)
-                        raise BrokerFailed(f"group {each.group_id} can't be deleted: {name}")
+        doomed: dict[int, list[str]] = {}
+        for group in until_it_passes(lambda: [*listed_groups(self._cluster)]):
+            if group["group_id"].startswith(self.prefix):
+                doomed.setdefault(group["coordinator"], []).append(group["group_id"])
+        addresses = self._cluster.addresses()
+        for coordinator, names in doomed.items():
+            request = DeleteGroupsRequest(groups_names=names)
+            answer = self._cluster.ask(
+                addresses[coordinator], request, DeleteGroupsResponse, at_most=2
+            )
+            for each in answer.results:
+                if each.error_code not in _EMPTY:
+                    name = error_name(each.error_code)
+                    raise BrokerFailed(f"group {each.group_id} can't be deleted: {name}")
 
     def begin(self) -> None:
         """The journal begins with the next request.  Raises: BrokerFailed."""

@@ -82,9 +82,9 @@ class ForeignAdmin(AdminClient):
             case ["topics", name, "records"]:
                 return self._read(name, **query)
             case ["groups"]:
-                return {"groups": list(listed_groups(self._cluster))}
+                return {"groups": until_it_passes(lambda: [*listed_groups(self._cluster)])}
             case ["groups", group_id]:
-                return described_group(self._cluster, group_id)
+                return until_it_passes(lambda: described_group(self._cluster, group_id))
             case ["coordinators", name]:
                 kind = TRANSACTION if query.get("of") == "transaction" else GROUP
                 node_id, _ = until_it_passes(lambda: self._cluster.coordinator(name, kind))

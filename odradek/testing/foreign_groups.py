@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from odradek.broker.admin_api.views import classic_member, committed_offset, consumer_member
+from odradek.broker.core.topic_names import GROUP_OFFSETS_TOPIC
 from odradek.protocol.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.messages.k15_describe_groups import (
     DescribeGroupsRequest,
@@ -18,50 +18,50 @@ from odradek.protocol.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 
-from .cluster_client import ClusterClient, check, until_it_passes
+from .cluster_client import ClusterClient, check
 from .door import NotFound
 from .errors import BrokerFailed, hides
 from .foreign_records import LATEST, offset_at
-from .ready import Address
 
 __tracebackhide__ = hides
 
 
 def listed_groups(cluster: ClusterClient) -> Iterator[Any]:
-    """The groups of all coordinators.  Raises: BrokerFailed."""
+    """The groups of all coordinators.  Raises: Passing while one loads them, BrokerFailed."""
     for node_id, address in cluster.addresses().items():
-        for group in groups_at(cluster, address):
-            yield {
-                "group_id": group.group_id,
-                "type": group.group_type or "classic",
-                "state": group.group_state,
-                "protocol_type": group.protocol_type,
-                "coordinator": node_id,
-            }
-
-
-def groups_at(cluster: ClusterClient, address: Address) -> list[Any]:
-    """The groups of one coordinator, once it has loaded them.  Raises: BrokerFailed."""
-
-    def ask() -> list[Any]:
         told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
-        check(told.error_code, None, "the list of groups")
-        return told.groups
-
-    return until_it_passes(ask)
+        check(told.error_code, None, f"the groups of broker {node_id}")
+        yield from _groups_in(told, node_id)
 
 
 def described_group(cluster: ClusterClient, group_id: str) -> Any:
-    """A group with its members and offsets.  Raises: NotFound, BrokerFailed."""
-    for found in listed_groups(cluster):
-        if found["group_id"] == group_id:
-            is_consumer = found["type"].lower() == "consumer"
-            state, members = until_it_passes(
-                partial(_consumers if is_consumer else _classic, cluster, group_id)
-            )
-            offsets = until_it_passes(lambda: list(_offsets(cluster, group_id)))
-            return {**found, "state": state, "members": members, "offsets": offsets}
+    """A group with its members and offsets.
+
+    Raises: NotFound; Passing while its coordinator changes or loads it; BrokerFailed.
+    """
+    if cluster.topic(GROUP_OFFSETS_TOPIC) is not None:
+        node_id, address = cluster.coordinator(group_id)
+        told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
+        for found in _groups_in(told, node_id):
+            if found["group_id"] == group_id:
+                is_consumer = found["type"].lower() == "consumer"
+                describe = _consumers if is_consumer else _classic
+                state, members = describe(cluster, group_id)
+                offsets = list(_offsets(cluster, group_id))
+                return {**found, "state": state, "members": members, "offsets": offsets}
+        _classic(cluster, group_id)  # tells whether the coordinator has loaded what it has
     raise NotFound(HTTPStatus.NOT_FOUND, f"there is no group {group_id!r}")
+
+
+def _groups_in(told: ListGroupsResponse, node_id: int) -> Iterator[Any]:
+    for group in told.groups:
+        yield {
+            "group_id": group.group_id,
+            "type": group.group_type or "classic",
+            "state": group.group_state,
+            "protocol_type": group.protocol_type,
+            "coordinator": node_id,
+        }
 
 
 def _classic(cluster: ClusterClient, group_id: str) -> tuple[str, list[Any]]:

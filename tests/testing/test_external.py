@@ -1,5 +1,6 @@
 """Fixtures over brokers that already run: Odradek's with and without its admin API, and Kafka's."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
 from odradek.testing import Broker, BrokerFailed, WaitTimeout
 from odradek.testing.cluster_client import Passing, addresses_of, check
 from odradek.testing.door import AdminError, NotFound
@@ -15,7 +17,10 @@ from odradek.testing.external_servers import ExternalServers, external_broker
 from odradek.testing.marker import Refused, Wanted
 from odradek.testing.topics import NoSuchTopic
 from tests.broker.coordination.asynchronous import asynchronous
+from tests.broker.group_requests import commit
+from tests.broker.running import running as running_here
 from tests.kafka.apache import apache_kafka
+from tests.support.awaiting import until as asynchronously
 from tests.support.waiting import until
 
 from .test_fixtures import pytest_run
@@ -303,3 +308,29 @@ def test_a_setting_that_makes_no_sense_is_a_sentence_without_frames(tmp_path: Pa
 )
 def test_an_option_without_effect_is_refused(tmp_path: Path, option: str, sentence: str) -> None:
     assert sentence in pytest_run(tmp_path, option).stderr
+
+
+@asynchronous
+async def test_what_a_coordinator_is_loading_is_awaited(tmp_path: Path) -> None:
+    async with running_here(tmp_path) as server:
+        client = await server.client()
+        await client.create_topic("t")
+        await client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)  # makes their topic
+        await client.ask(commit("g", "t", {0: 1}), 8)
+        coordinator = server.node.groups
+        assert coordinator._shards is not None
+        (led,) = (led for led in coordinator._shards.loaded() if "g" in led.machine.ids)
+        broker = ExternalBroker(f"127.0.0.1:{server.port}")
+        led.is_loading = True
+        with pytest.raises(WaitTimeout, match="group g: COORDINATOR_LOAD_IN_PROGRESS"):
+            await asyncio.to_thread(broker.wait_for_lag, "g", 0, timeout="0.2s")
+        asked = server.node.metrics.requests["ListGroups"]
+        before = asked.count
+        reads = [
+            asyncio.create_task(asyncio.to_thread(read))
+            for read in (lambda: list(broker.groups), lambda: broker.groups["g"].offsets)
+        ]
+        await asynchronously(lambda: asked.count > before + 4, "both ask again")
+        led.is_loading = False
+        assert await asyncio.gather(*reads) == [["g"], {("t", 0): 1}]
+        broker.close()

@@ -189,18 +189,19 @@ def test_a_quiet_group_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None
     from odradek.broker.admin_api import groups
 
     looks: list[float] = []
-    show = groups.show
+    find = groups.find
 
     async def counted(*arguments: Any) -> Any:
         looks.append(time.monotonic())
-        return await show(*arguments)
+        return await find(*arguments)
 
-    monkeypatch.setattr(groups, "show", counted)
+    monkeypatch.setattr(groups, "find", counted)
     with Broker(in_process=True) as broker:
         broker.topics.create("quiet")
         with closing(Polling(broker, "quiet", "quiet", **{"heartbeat.interval.ms": 3000})):
             broker.wait_for_group("quiet")
             broker.wait_for_lag("quiet", 0, topic="quiet")
+        assert looks
         looks.clear()
         with pytest.raises(WaitTimeout):
             broker.wait_for_group("quiet", timeout="500ms")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.admin_api import records
+from odradek.broker.admin_api import groups, records
 from odradek.broker.admin_api.server import AdminServer
 from odradek.broker.config import Config, load_config
 from odradek.broker.local_cluster import LocalCluster
@@ -268,8 +268,13 @@ async def test_groups_are_shown_once_they_are_loaded(tmp_path: Path) -> None:
         await client.ask(commit("g", "t", {0: 1}), 8)
         coordinator = broker.node.groups
         assert coordinator._shards is not None
-        (led,) = (led for led in coordinator._shards.loaded() if "g" in led.machine.ids)
+        number = await coordinator.topic.find_partition("g")
+        led = coordinator._shards._led[number]
         led.is_loading = True
+        other = next(
+            name for name in map(str, range(9)) if coordinator.topic.partition_of(name) != number
+        )
+        assert "there is no group" in refused(await get(server, f"groups/{other}"), 404)
         asked = [asyncio.ensure_future(get(server, path)) for path in ("groups", "groups/g")]
         await until(lambda: len(coordinator.changes) == len(asked), "both requests wait")
         led.is_loading = False
@@ -277,3 +282,17 @@ async def test_groups_are_shown_once_they_are_loaded(tmp_path: Path) -> None:
         listed, shown = await asyncio.gather(*asked)
         assert [each["group_id"] for each in listed.content["groups"]] == ["g"]
         assert [each["offset"] for each in shown.content["offsets"]] == [1]
+
+
+@asynchronous
+async def test_a_group_whose_coordinator_is_down_may_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "LOADING_S_MAX", 0.1)
+    async with cluster(tmp_path) as (server, _):
+        coordinator = (await get(server, "coordinators/g")).content["coordinator"]
+        assert refused(await get(server, "groups/g"), 404)
+        await post(server, f"brokers/{coordinator}/kill")
+        text = f"broker {coordinator}, which coordinates group 'g', is down"
+        assert text in refused(await get(server, "groups/g"), 504)
+        assert (await get(server, "groups")).content == {"groups": []}
