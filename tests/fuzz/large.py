@@ -7,7 +7,7 @@ from typing import Any, Final
 from odradek.protocol.schema import ArrayOf, Field, FieldType, Message, Struct
 
 TOPICS: Final = ("t0", "t1")
-"""The topics that exist, or are to."""
+"""The topics that the requests name and that exist; the others do not."""
 FIXED: Final = {
     "generation_id": -1,
     "generation_id_or_member_epoch": -1,
@@ -16,7 +16,7 @@ FIXED: Final = {
     "iterations": 1,
     "validate_only": True,
 }
-"""So that requests are not refused before their elements are looked at, and change nothing."""
+"""So that fewer requests are refused before their elements are looked at."""
 Path = tuple[str, ...]
 
 
