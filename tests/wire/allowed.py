@@ -21,6 +21,7 @@ OLD_FORMAT: Final = (
     "Formats before batches are not kept: Produce 0-2 and ListOffsets 0 are not theirs."
 )
 TWICE: Final = "The same thing named twice in one request, which no client does."
+ONCE: Final = "What is named twice is described once: else small requests get very large answers."
 IDS: Final = "Topic ids in answers: we know one where Kafka does not look, or the other way round."
 AS_SENT: Final = "Recompressed records keep their bytes; Kafka writes each of them anew."
 SETTINGS: Final = (
@@ -52,6 +53,7 @@ ALLOWED: Final = (
     Rule("compressed_oddities", r"^gzip: a record with attributes: .*body: ", AS_SENT),
     Rule("produce_twice", r"^topic twice: .responses: only in ours: ", TWICE),
     Rule("produce_twice", r"^partition twice: .*partition_responses: only in ", TWICE),
+    Rule("producers_of_several", r"^v0 (partition|topic) twice: .* only in theirs: ", ONCE),
     Rule("produce_without_acks", r"^v2: ", OLD_FORMAT),
     Rule("idempotent_sequences", r"^no epoch: ", STRICTER),
     Rule("idempotent_sequences", r"^\d+ (duplicate, no longer kept|much older): ", TEN_BATCHES),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .allowed import ACCIDENT, MORE_HELPFUL, STRICTER, Rule
+from .allowed import ACCIDENT, MORE_HELPFUL, ONCE, STRICTER, Rule
 
 LATER_EPOCH: Final = (
     "While a transaction is open, Kafka appends a batch of a later epoch unasked, and the "
@@ -23,6 +23,7 @@ EMPTY_GROUP: Final = (
 ALLOWED: Final[tuple[Rule, ...]] = (
     Rule(None, r"error_message: ours '\(text\)', Kafka's (None|'')$", MORE_HELPFUL),
     Rule("produce_as_others", r"^.*: produce v\d+ nobody: ", STRICTER),
+    Rule("describe_transactions", r"^twice: .transaction_states: only in theirs: ", ONCE),
     Rule("an_epoch_to_come", r"^(batch|producers): ", LATER_EPOCH),
     Rule("fenced_by_another", r"^writing: produce: .*log_start_offset: ours -1", LATER_EPOCH),
     Rule("markers_by_hand", r"^v\d (epoch -1|nobody): .*ours 42, Kafka's -1$", ACCIDENT),
