@@ -31,7 +31,7 @@ from ..coordination.interface import (
     WatchEvent,
 )
 from ..coordination.json_fields import MalformedZnode
-from ..coordination.notifications import newer, purge
+from ..coordination.notifications import newer, newest, purge
 from ..core.client_quotas import FOLDERS, decode_name, entity_of, quotas_in
 from ..groups.settings import usable_group_configs
 from ..member.membership import make_path
@@ -174,6 +174,8 @@ class DynamicConfigs:
     async def _handle_notifications(self) -> None:
         parent, prefix = znodes.CONFIG_CHANGES, CHANGE_PREFIX
         names = await self._names()
+        if -1 < newest(names, prefix) < self._handled:  # the parent is a new one: they count from 0
+            self._handled = -1
         applied: set[str] = set()
         for number, name in newer(names, prefix, self._handled):
             await self._handle_notification(f"{parent}/{name}", applied)

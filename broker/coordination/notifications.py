@@ -8,11 +8,10 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from . import znodes
 from .interface import NoNode, Session
-from .json_fields import MalformedZnode
 
 AGE_MS_MAX: Final = 15 * 60_000
+DIGITS: Final = 10
 
 
 def newest(names: Iterable[str], prefix: str) -> int:
@@ -22,17 +21,18 @@ def newest(names: Iterable[str], prefix: str) -> int:
 
 def newer(names: Iterable[str], prefix: str, after: int) -> list[tuple[int, str]]:
     """Those with a number above `after`, with their numbers, in order; other names are ignored."""
-    first = f"{prefix}{after + 1:010}"
+    first = f"{prefix}{after + 1:0{DIGITS}}"
     return list(_numbered((name for name in names if name >= first), prefix))
 
 
 def _numbered(
     names: Iterable[str], prefix: str, *, reverse: bool = False
 ) -> Iterator[tuple[int, str]]:
-    # Numbers have ten digits, so their order is that of the names.
+    # Numbers have equally many digits, so their order is that of the names.
     for name in sorted((name for name in names if name.startswith(prefix)), reverse=reverse):
-        with contextlib.suppress(MalformedZnode):
-            yield znodes.sequence_number(name), name
+        digits = name[len(prefix) :]
+        if len(digits) == DIGITS and digits.isascii() and digits.isdecimal():
+            yield int(digits), name
 
 
 async def purge(

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.broker.config import BUILT
 from odradek.broker.coordination import znodes
+from odradek.broker.coordination.interface import ANY_VERSION, Create, Delete
 from odradek.broker.coordination.notifications import AGE_MS_MAX
 from odradek.broker.core.partition import Partition
 from odradek.broker.groups.settings import group_settings
@@ -448,6 +449,20 @@ async def test_young_notifications_are_not_looked_at_one_by_one(broker: RunningB
     await until(lambda: looked_at)
     await client.ask(metadata(), 8)
     assert len([path for path in looked_at if path.startswith(znodes.CONFIG_CHANGES)]) == 1
+
+
+@on_broker(both=False)
+async def test_notifications_that_are_counted_anew_are_handled(broker: RunningBroker) -> None:
+    client = await broker.client()
+    await client.create_topic("t")
+    for size in ("500", "501", "502"):
+        await change(client, TOPIC, "t", max_message_bytes=size)
+    names = await broker.session.children(znodes.CONFIG_CHANGES)
+    paths = [*(f"{znodes.CONFIG_CHANGES}/{name}" for name in names), znodes.CONFIG_CHANGES]
+    deleted = [Delete(path, ANY_VERSION) for path in paths]
+    await broker.session.multi([*deleted, Create(znodes.CONFIG_CHANGES, b"")])
+    await change(client, TOPIC, "t", max_message_bytes="700")
+    await until(lambda: partition(broker, "t").config.max_message_bytes == 700)
 
 
 async def until_children(broker: RunningBroker, path: str, count: int) -> None:
