@@ -1,12 +1,13 @@
 """Groups: their state, members and committed offsets, and which broker coordinates them."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
 from odradek.protocol.errors import ErrorCode, Refused
 
 from ..coordinators.internal_topic import InternalTopic
-from ..core.partition_state import NO_LEADER
+from ..core.partition_state import NO_LEADER, PartitionState
 from ..core.topic_names import GROUP_OFFSETS_TOPIC
 from ..node import Node
 from ..peers.own import ask_self
@@ -24,6 +25,7 @@ CLASSIC_VERSION: Final = 5
 CONSUMER_VERSION: Final = 1
 CONSUMER: Final = "consumer"
 LOADING_S_MAX: Final = 5.0
+COUNTING_S_MAX: Final = 1.0
 _PASSING: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -63,19 +65,28 @@ SHOW_COORDINATOR: Final = (OF,)
 
 async def show_all(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """List the groups that the brokers of this process coordinate, once these have loaded them."""
+    _teller(controls)
 
     async def look(watch: Watch) -> Json:
         watch_groups(watch, controls)
+        teller = _teller(controls)
+        groups = []
         for broker in controls.brokers.values():
             if broker.node.groups.is_loading:
                 raise NotYet(f"broker {broker.node.broker_id} is loading groups")
-        return {"groups": [found async for found, _ in _listed(controls)]}
+            groups += [
+                found
+                for found in await _listed(broker.node)
+                if _coordinates(broker.node, found["group_id"], teller)
+            ]
+        return {"groups": groups}
 
     return await wait_until(look, LOADING_S_MAX)
 
 
 async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str, Any]) -> Json:
     """Show a group with its members and committed offsets, once its coordinator has loaded it."""
+    _teller(controls)
 
     async def look(watch: Watch) -> Json | None:
         watch_groups(watch, controls)
@@ -90,41 +101,68 @@ async def show(controls: Controls, path: Mapping[str, str], fields: Mapping[str,
 async def find(controls: Controls, group_id: str) -> Json | None:
     """A group with its members and committed offsets, if there is one.
 
-    Raises: NotYet while no broker has it, and one may have it soon; Problem, Refused.
+    Raises: NotYet while its coordinator changes, loads it or is down; Problem (421) if that is in
+    another process; Refused.
     """
-    async for found, node in _listed(controls):
+    teller = _teller(controls)
+    if GROUP_OFFSETS_TOPIC not in teller.metadata.topics:
+        return None
+    number = await _partition_of(group_id, teller)
+    node = _coordinator(controls, group_id, teller.metadata.partition(GROUP_OFFSETS_TOPIC, number))
+    if not node.groups.has_loaded(number):
+        raise NotYet(f"broker {node.broker_id} is loading group {group_id[:250]!a}")
+    for found in await _listed(node):
         if found["group_id"] == group_id:
             members = await _members(found, node)
             offsets = await _offsets(controls, group_id, node)
             return {**found, "members": members, "offsets": offsets}
-    await _check_coordinator(controls, group_id)
     return None
 
 
-async def _check_coordinator(controls: Controls, group_id: str) -> None:
-    """Check that a group that nobody has does not exist, unless another process has it.
+def _teller(controls: Controls) -> Node:
+    """A broker that knows who coordinates what: one that is not paused, if there is one.
 
-    Raises: NotYet, Refused.
+    Raises: Problem if none runs.
     """
     try:
-        node = any_node(controls)
-    except Problem:  # every broker is down or paused
-        return
-    if GROUP_OFFSETS_TOPIC not in node.metadata.topics:
-        return
-    number = await node.groups.topic.find_partition(group_id)
-    state = node.metadata.partition(GROUP_OFFSETS_TOPIC, number)
-    leader = NO_LEADER if state is None else state.leader
+        return any_node(controls)
+    except Problem:
+        if not controls.brokers:
+            raise
+        return next(iter(controls.brokers.values())).node
+
+
+async def _partition_of(group_id: str, teller: Node) -> int:
+    """The partition that has a group.  Raises: NotYet, Refused."""
+    number = teller.groups.topic.partition_of(group_id)
+    if number is not None:
+        return number
+    try:
+        async with asyncio.timeout(COUNTING_S_MAX):
+            return await teller.groups.topic.find_partition(group_id)
+    except TimeoutError:
+        raise NotYet("the store does not tell how many partitions groups have") from None
+
+
+def _coordinator(controls: Controls, group_id: str, state: PartitionState | None) -> Node:
+    """The broker that leads a group's partition.  Raises: NotYet, Problem."""
     about = f"group {group_id[:250]!a}"
-    if leader == NO_LEADER:
+    if state is None or state.leader == NO_LEADER:
         raise NotYet(f"{about} has no coordinator")
-    if leader not in controls.broker_ids:
-        return
-    broker = controls.brokers.get(leader)
+    if state.leader not in controls.broker_ids:
+        where = f"broker {state.leader}, which coordinates {about}, is not in this process"
+        raise Problem(421, where)
+    broker = controls.brokers.get(state.leader)
     if broker is None:
-        raise NotYet(f"broker {leader}, which coordinates {about}, is down")
-    if not broker.node.groups.has_loaded(number):
-        raise NotYet(f"broker {leader} is loading {about}")
+        raise NotYet(f"broker {state.leader}, which coordinates {about}, is down")
+    return broker.node
+
+
+def _coordinates(node: Node, group_id: str, teller: Node) -> bool:
+    """Whether a broker still coordinates a group that it has: it may have been paused."""
+    number = teller.groups.topic.partition_of(group_id)
+    state = None if number is None else teller.metadata.partition(GROUP_OFFSETS_TOPIC, number)
+    return state is None or state.leader == node.broker_id
 
 
 def unknown(group_id: str) -> Problem:
@@ -149,22 +187,21 @@ def coordinator_topic(node: Node, of: str) -> InternalTopic:
     return node.transactions.topic if of == "transaction" else node.groups.topic
 
 
-async def _listed(controls: Controls) -> Any:
-    """Each group with the broker that coordinates it, except those that are being loaded."""
+async def _listed(node: Node) -> list[dict[str, Any]]:
+    """The groups that a broker has loaded."""
     from odradek.protocol.messages.k16_list_groups import ListGroupsRequest
 
-    for broker in list(controls.brokers.values()):
-        node = broker.node
-        answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
-        for group in answer.groups:
-            found = {
-                "group_id": group.group_id,
-                "type": group.group_type,
-                "state": group.group_state,
-                "protocol_type": group.protocol_type,
-                "coordinator": node.broker_id,
-            }
-            yield found, node
+    answer: Any = await ask_self(node, ListGroupsRequest(), LIST_VERSION)
+    return [
+        {
+            "group_id": group.group_id,
+            "type": group.group_type,
+            "state": group.group_state,
+            "protocol_type": group.protocol_type,
+            "coordinator": node.broker_id,
+        }
+        for group in answer.groups
+    ]
 
 
 def _check(code: int, about: str) -> None:

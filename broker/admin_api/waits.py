@@ -15,14 +15,13 @@ from odradek.storage.errors import StorageError
 
 from ..core.partition import Partition
 from ..core.partition_state import TopicPartition
-from ..core.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS
+from ..core.topic_names import INTERNAL_TOPICS
 from ..node import Node
 from ..peers.own import ask_self
 from . import groups, schemas, topics
 from .asking import any_node, leader_node, states_of
 from .controls import Controls
 from .fields import DURATION, TEXT, Field, Json, nullable, whole
-from .problems import Problem
 from .reading import READ_BYTES_MAX, Limit, read_records
 from .records import COMMITTED, ISOLATION
 from .watching import NotYet, Watch, wait_until, watch_groups, watch_metadata
@@ -31,7 +30,6 @@ STABLE: Final = "Stable"
 JOURNAL_VERSION: Final = 0
 JOURNAL_LINES: Final = 12
 READ_AT_ONCE: Final = 1000
-_MISDIRECTED: Final = 421
 
 COUNT: Final = schemas.members(count=schemas.INTEGER)
 LAG: Final = schemas.members(lag=schemas.INTEGER)
@@ -218,15 +216,6 @@ def _behind(
 
 async def _group(controls: Controls, group_id: str) -> Json:
     """The group as it is now.  Raises: NotYet, Problem."""
-    node = any_node(controls)
-    number = node.groups.topic.partition_of(group_id)
-    state = None if number is None else node.metadata.partition(GROUP_OFFSETS_TOPIC, number)
-    if state is not None and state.leader >= 0 and state.leader not in controls.broker_ids:
-        raise Problem(
-            _MISDIRECTED,
-            f"broker {state.leader}, which coordinates group {group_id[:250]!a}, is not in this "
-            "process",
-        )
     found = await groups.find(controls, group_id)
     if found is None:
         raise groups.unknown(group_id)

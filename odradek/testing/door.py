@@ -19,6 +19,8 @@ from .texts import text_of
 PREFIX: Final = "/admin/v1"
 TIMEOUT_S: Final = 60.0
 HEARING_S: Final = 10.0
+CONNECTIONS_MAX: Final = 4
+"""Of one client: the admin API takes 32, of all processes that use it."""
 POLL_S: Final = 0.02
 
 
@@ -47,7 +49,7 @@ _ERRORS: Final[dict[int, type[AdminError]]] = {400: InvalidField, 404: NotFound,
 
 
 class AdminClient:
-    """A client; threads may share it, and do not wait for each other."""
+    """A client; threads may share it. A few do not wait for each other."""
 
     def __init__(self, url: str, *, token: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`url` is `http://HOST:PORT`."""
@@ -57,6 +59,7 @@ class AdminClient:
         self._connect = partial(
             http.client.HTTPConnection, parts.hostname, parts.port, timeout=timeout_s
         )
+        self._free = threading.Semaphore(CONNECTIONS_MAX)
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
         self._closings = 0
@@ -90,7 +93,7 @@ class AdminClient:
         given = {name: text_of(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
         try:
-            with self._connection() as connection:
+            with self._free, self._connection() as connection:
                 status, text = _exchange(connection, method, target, body, self._headers)
                 answer = json.loads(text)
         except (OSError, http.client.HTTPException, ValueError) as error:

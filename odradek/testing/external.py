@@ -151,12 +151,11 @@ class ExternalBroker(Broker):
         for group in until_it_passes(lambda: [*listed_groups(self._cluster)]):
             if group["group_id"].startswith(self.prefix):
                 doomed.setdefault(group["coordinator"], []).append(group["group_id"])
-        addresses = self._cluster.addresses()
-        for coordinator, names in doomed.items():
-            request = DeleteGroupsRequest(groups_names=names)
-            answer = self._cluster.ask(
-                addresses[coordinator], request, DeleteGroupsResponse, at_most=2
-            )
+        for node_id, address in self._cluster.addresses().items():
+            if node_id not in doomed:
+                continue
+            request = DeleteGroupsRequest(groups_names=doomed[node_id])
+            answer = self._cluster.ask(address, request, DeleteGroupsResponse, at_most=2)
             for each in answer.results:
                 if each.error_code not in _EMPTY:
                     name = error_name(each.error_code)

@@ -42,6 +42,7 @@ def described_group(cluster: ClusterClient, group_id: str) -> Any:
     if cluster.topic(GROUP_OFFSETS_TOPIC) is not None:
         node_id, address = cluster.coordinator(group_id)
         told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
+        check(told.error_code, None, f"group {group_id}")
         for found in _groups_in(told, node_id):
             if found["group_id"] == group_id:
                 is_consumer = found["type"].lower() == "consumer"

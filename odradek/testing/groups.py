@@ -61,13 +61,13 @@ class Group:
         return {key: lag for key, lag in ends.items() if lag is not None}
 
     def _described(self) -> Mapping[str, Any]:
-        for admin in self._admins:
-            try:
-                described: Mapping[str, Any] = admin.get("groups", self.group_id)
-            except NotFound:
-                continue
-            return described
-        return {"state": "Dead", "members": [], "offsets": []}
+        try:
+            described: Mapping[str, Any] = self._admins.ask_where_it_is(
+                lambda admin: admin.get("groups", self.group_id)
+            )
+        except NotFound:
+            return {"state": "Dead", "members": [], "offsets": []}
+        return described
 
 
 class Groups:

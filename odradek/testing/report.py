@@ -107,7 +107,8 @@ class Report:
                 lag = "unknown" if each["lag"] is None else each["lag"]
                 place = f"{each['topic']}-{each['partition']}"
                 yield f"  {place}: committed {each['offset']}, lag {lag}"
-            yield from self._events(group_id, group["coordinator"])
+            if "coordinator" in group:  # it was not deleted meanwhile
+                yield from self._events(group_id, group["coordinator"])
 
     def _events(self, group_id: str, coordinator: int) -> Iterator[str]:
         broker = self._broker

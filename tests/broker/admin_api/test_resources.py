@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import types
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.broker.coordination.asynchronous import asynchronous
 from tests.broker.group_requests import commit
 from tests.broker.running import RunningBroker, WatchedFiles, running
 from tests.support.awaiting import until
+from tests.support.client import Client
 
 pytestmark = pytest.mark.slow
 
@@ -296,3 +298,38 @@ async def test_a_group_whose_coordinator_is_down_may_exist(
         text = f"broker {coordinator}, which coordinates group 'g', is down"
         assert text in refused(await get(server, "groups/g"), 504)
         assert (await get(server, "groups")).content == {"groups": []}
+
+
+@asynchronous
+async def test_a_paused_broker_that_coordinated_a_group_hides_no_other(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (server, brokers):
+        await post(server, "topics", name="t", replication_factor=3)
+        await get(server, "coordinators/g")
+        old, new = (
+            broker_id
+            for broker_id, broker in brokers.brokers.items()
+            if not broker.node.controller.is_active
+        )
+        await post(server, "coordinators/g/move", to=old)
+        client = await Client.connect(brokers.brokers[old].port)
+        await client.ask(commit("g", "t", {0: 1}), 8)
+        await client.close()
+        await post(server, f"brokers/{old}/pause")
+        await post(server, "coordinators/g/move", to=new)
+        shown = (await get(server, "groups/g")).content
+        assert shown["coordinator"] == new
+        listed = (await get(server, "groups")).content["groups"]
+        assert [(each["group_id"], each["coordinator"]) for each in listed] == [("g", new)]
+        await post(server, f"brokers/{old}/resume")
+
+
+@asynchronous
+async def test_a_group_of_another_process_is_elsewhere(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (server, brokers):
+        coordinator = (await get(server, "coordinators/g")).content["coordinator"]
+        assert refused(await get(server, "groups/g"), 404)
+        broker = brokers.brokers[(coordinator + 1) % 3]
+        alone = types.SimpleNamespace(broker_ids=[broker.node.broker_id], brokers={0: broker})
+        async with served(running=alone, runtime=brokers._runtime) as other:
+            assert "is not in this process" in refused(await get(other, "groups/g"), 421)
+            assert (await get(other, "groups")).content == {"groups": []}
