@@ -51,6 +51,13 @@ async def one(directory: Path) -> AsyncIterator[tuple[AdminServer, RunningBroker
         yield server, broker
 
 
+async def coordinator_of_g(server: AdminServer) -> int:
+    """Make the topic of groups, of which all brokers know then, and say who coordinates `g`."""
+    coordinator = (await get(server, "coordinators/g")).content["coordinator"]
+    await get(server, "wait/topics/__consumer_offsets")
+    return int(coordinator)
+
+
 def refused(reply: Reply, status: int) -> str:
     assert reply.status == status, reply
     return str(reply.content["error"])
@@ -265,7 +272,7 @@ async def test_groups_are_described(tmp_path: Path) -> None:
 async def test_groups_are_shown_once_they_are_loaded(tmp_path: Path) -> None:
     async with one(tmp_path) as (server, broker):
         await post(server, "topics", name="t")
-        await get(server, "coordinators/g")  # makes the topic of groups
+        await coordinator_of_g(server)
         client = await broker.client()
         await client.ask(commit("g", "t", {0: 1}), 8)
         coordinator = broker.node.groups
@@ -292,7 +299,7 @@ async def test_a_group_whose_coordinator_is_down_may_exist(
 ) -> None:
     monkeypatch.setattr(groups, "LOADING_S_MAX", 0.1)
     async with cluster(tmp_path) as (server, _):
-        coordinator = (await get(server, "coordinators/g")).content["coordinator"]
+        coordinator = await coordinator_of_g(server)
         assert refused(await get(server, "groups/g"), 404)
         await post(server, f"brokers/{coordinator}/kill")
         text = f"broker {coordinator}, which coordinates group 'g', is down"
@@ -304,7 +311,7 @@ async def test_a_group_whose_coordinator_is_down_may_exist(
 async def test_a_paused_broker_that_coordinated_a_group_hides_no_other(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (server, brokers):
         await post(server, "topics", name="t", replication_factor=3)
-        await get(server, "coordinators/g")
+        await coordinator_of_g(server)
         old, new = (
             broker_id
             for broker_id, broker in brokers.brokers.items()
@@ -326,7 +333,7 @@ async def test_a_paused_broker_that_coordinated_a_group_hides_no_other(tmp_path:
 @asynchronous
 async def test_a_group_of_another_process_is_elsewhere(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (server, brokers):
-        coordinator = (await get(server, "coordinators/g")).content["coordinator"]
+        coordinator = await coordinator_of_g(server)
         assert refused(await get(server, "groups/g"), 404)
         broker = brokers.brokers[(coordinator + 1) % 3]
         alone = types.SimpleNamespace(broker_ids=[broker.node.broker_id], brokers={0: broker})
