@@ -19,6 +19,7 @@ from odradek.protocol.messages.k00_produce import ProduceResponse
 from tests.kafka.java import ToolRunner
 from tests.support.brokers import create_topic
 from tests.support.messages import produce_request
+from tests.support.waiting import until
 from tests.wire.clients import librdkafka
 from tests.wire.raw import RawBatch
 from tests.wire.servers import OdradekServer, Server, make_server
@@ -67,6 +68,12 @@ def producers(server: Server) -> Iterator[Mapping[str, Producer]]:
         producer.flush(30)
     producers["committed-1"].commit_transaction(30)
     producers["aborted-1"].abort_transaction(30)
+    ended = ["list", "-q", "--state", "CompleteCommit", "--state", "CompleteAbort"]
+    command = ["transactions", *ended, *PATIENTLY, "-b", server.bootstrap_servers]
+    until(  # Kafka answers a commit before it has written the markers
+        lambda: CliRunner().invoke(main, command).stdout.split() == ["aborted-1", "committed-1"],
+        "the transactions are complete",
+    )
     yield producers
 
 
