@@ -22,6 +22,7 @@ from .cluster_client import ClusterClient, check
 from .door import NotFound
 from .errors import BrokerFailed, hides
 from .foreign_records import LATEST, offset_at
+from .ready import Address
 
 __tracebackhide__ = hides
 
@@ -29,9 +30,7 @@ __tracebackhide__ = hides
 def listed_groups(cluster: ClusterClient) -> Iterator[Any]:
     """The groups of all coordinators.  Raises: Passing while one loads them, BrokerFailed."""
     for node_id, address in cluster.addresses().items():
-        told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
-        check(told.error_code, None, f"the groups of broker {node_id}")
-        yield from _groups_in(told, node_id)
+        yield from _groups_of(cluster, node_id, address, f"the groups of broker {node_id}")
 
 
 def described_group(cluster: ClusterClient, group_id: str) -> Any:
@@ -41,9 +40,7 @@ def described_group(cluster: ClusterClient, group_id: str) -> Any:
     """
     if cluster.topic(GROUP_OFFSETS_TOPIC) is not None:
         node_id, address = cluster.coordinator(group_id)
-        told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
-        check(told.error_code, None, f"group {group_id}")
-        for found in _groups_in(told, node_id):
+        for found in _groups_of(cluster, node_id, address, f"group {group_id}"):
             if found["group_id"] == group_id:
                 is_consumer = found["type"].lower() == "consumer"
                 describe = _consumers if is_consumer else _classic
@@ -54,7 +51,10 @@ def described_group(cluster: ClusterClient, group_id: str) -> Any:
     raise NotFound(HTTPStatus.NOT_FOUND, f"there is no group {group_id!r}")
 
 
-def _groups_in(told: ListGroupsResponse, node_id: int) -> Iterator[Any]:
+def _groups_of(cluster: ClusterClient, node_id: int, address: Address, about: str) -> Iterator[Any]:
+    """The groups that one broker coordinates.  Raises: Passing, BrokerFailed."""
+    told = cluster.ask(address, ListGroupsRequest(), ListGroupsResponse, at_most=5)
+    check(told.error_code, None, about)
     for group in told.groups:
         yield {
             "group_id": group.group_id,
