@@ -21,17 +21,17 @@ def nothing_collected() -> Iterator[None]:
         gc.enable()
 
 
-def objects_of(kind: type[T]) -> list[T]:
-    """All objects of a kind that the collector knows.
+def objects_of(*kinds: type[T]) -> list[T]:
+    """All objects of these kinds that the collector knows.
 
     Not by isinstance: it asks a weak proxy for its object, which may be gone.
     """
-    return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    return [each for each in gc.get_objects() if issubclass(type(each), kinds)]
 
 
 def count_alive(*kinds: type) -> int:
     """How many objects of these kinds there are."""
-    return sum(len(objects_of(kind)) for kind in kinds)
+    return len(objects_of(*kinds))
 
 
 @asynccontextmanager
