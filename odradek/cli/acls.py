@@ -89,7 +89,7 @@ def _many(
 def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name resources, passed as `resources` and `pattern_type`."""
 
-    @_many("--topic", "topics", metavar="TOPIC", text="A topic; '*' is all of them")
+    @_many("--topic", "topics", metavar="TOPIC", text="A topic, or '*' for all topics")
     @_many("--group", "groups", metavar="GROUP", text="A group")
     @click.option("--cluster", "whole_cluster", is_flag=True, help="The cluster itself.")
     @_many("--transactional-id", "transactional_ids", metavar="ID", text="A transactional id")
@@ -98,7 +98,7 @@ def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
         "--user-principal",
         "user_principals",
         metavar="PRINCIPAL",
-        text="A user, such as User:alice, whose delegation tokens it is about",
+        text="A user, such as User:alice, whose delegation tokens the ACL covers",
     )
     @click.option(
         "--resource-pattern-type",
@@ -106,8 +106,8 @@ def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(_PATTERN_TYPES, case_sensitive=False),
         default="literal",
         show_default=True,
-        help="Whether the names are names or prefixes. To list and delete also 'match': all ACLs"
-        " that count for these resources; and 'any': literal or prefixed.",
+        help="How resource names are read: as whole names or as prefixes. Only list and delete take"
+        " 'match', all ACLs that apply to these resources, and 'any', literal or prefixed.",
     )
     @functools.wraps(command)
     def with_resources(whole_cluster: bool, pattern_type: str, **rest: Any) -> None:
@@ -132,51 +132,51 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
         "--allow-principal",
         "allowed",
         metavar="PRINCIPAL",
-        text="Who is allowed: User:alice, or 'User:*' for everybody",
+        text="The principal to allow: User:alice, or 'User:*' for all users",
         parse=_parse_principals,
     )
     @_many(
         "--deny-principal",
         "denied",
         metavar="PRINCIPAL",
-        text="Who is denied, whatever else allows it",
+        text="The principal to deny, even if another ACL allows it",
         parse=_parse_principals,
     )
     @_many(
         "--allow-host",
         "allowed_hosts",
         metavar="ADDRESS",
-        text="From where it is allowed; by default from everywhere",
+        text="The client's address for --allow-principal. Default: any address",
     )
     @_many(
         "--deny-host",
         "denied_hosts",
         metavar="ADDRESS",
-        text="From where it is denied; by default from everywhere",
+        text="The client's address for --deny-principal. Default: any address",
     )
     @_many(
         "--operation",
         "operations",
         metavar="OPERATION",
-        text=f"One of {', '.join(OPERATIONS)}; by default All",
+        text=f"One of {', '.join(OPERATIONS)}. Default: All",
         parse=_parse_operations,
     )
     @click.option(
         "--producer",
         is_flag=True,
-        help="What a producer needs: Write, Describe and Create on topics, Write and Describe on"
-        " transactional ids.",
+        help="The operations of a producer: Write, Describe and Create on topics, Write and"
+        " Describe on transactional ids.",
     )
     @click.option(
         "--consumer",
         is_flag=True,
-        help="What a consumer needs: Read and Describe on topics, Read on groups.",
+        help="The operations of a consumer: Read and Describe on topics, Read on groups.",
     )
     @click.option(
         "--idempotent",
         is_flag=True,
         help="With --producer: also IdempotentWrite on the cluster, which brokers before Kafka 3.0"
-        " demand.",
+        " require.",
     )
     @functools.wraps(command)
     def with_access(**given: Any) -> None:
@@ -190,7 +190,7 @@ _principal_option: Final = _many(
     "--principal",
     "principals",
     metavar="PRINCIPAL",
-    text="Only ACLs about this principal",
+    text="Only ACLs of this principal",
     parse=_parse_principals,
 )
 
@@ -225,7 +225,7 @@ def list_acls(
 def add(
     door: Door, resources: Sequence[Resource], pattern_type: PatternType, access: Access
 ) -> None:
-    """Allow somebody to do something, or deny it."""
+    """Add ACLs, which allow or deny operations on resources."""
     wanted = bindings(resources, pattern_type, access)
     with acls_behind(door, writes=True) as found:
         found.add(wanted)

@@ -53,14 +53,14 @@ def _settings(
     metavar="NAME[:PARTITIONS][,…]",
     multiple=True,
     callback=_topics,
-    help="Topics that the command finds; may be repeated.",
+    help="Topics that exist when the command starts; may be repeated.",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many brokers the cluster has.",
+    help="The number of brokers.",
 )
 @click.option(
     "--set",
@@ -70,19 +70,19 @@ def _settings(
     callback=_settings,
     help="A setting of the brokers; may be repeated.",
 )
-@click.option("--tls", is_flag=True, help="Whether clients must speak TLS.")
+@click.option("--tls", is_flag=True, help="Require TLS of clients.")
 @click.option(
     "--sasl",
     metavar="MECHANISM",
     type=click.Choice(MECHANISMS),
-    help=f"How clients must log in: {', '.join(MECHANISMS)}.",
+    help=f"Require a login of clients, by one of {', '.join(MECHANISMS)}.",
 )
 @click.option(
     "--acl",
     "acls",
     metavar="ACL",
     multiple=True,
-    help="What a user may do: 'User:alice read,write topic:orders'; may be repeated.",
+    help="An ACL, such as 'User:alice read,write topic:orders'; may be repeated.",
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context

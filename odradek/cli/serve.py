@@ -47,21 +47,23 @@ if TYPE_CHECKING:
 @click.option(
     "--data-dir",
     metavar="DIR[,DIR]",
-    help="Where the records are kept, on one disk or several: log.dirs.",
+    help="The directory for records, or several on different disks: log.dirs.",
 )
-@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="The address for clients; port 0 selects a free port."
+)
 @click.option(
     "--secure",
     is_flag=True,
-    help="Let clients in only by TLS and with a password. Makes both at the first start, and files "
-    "for clients, in the data directory, and prints their paths.",
+    help="Require TLS and a password of all clients. The first start creates certificates, a "
+    "password and files for clients in the data directory, and prints their paths.",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1),
     default=1,
-    help="How many brokers to run in this process, as one cluster. Their directories are "
-    "DIR/broker-N; ids and ports count up from those of the first one.",
+    help="The number of brokers, which run in this process as one cluster. Their directories are "
+    "DIR/broker-N; ids and ports count up from those of the first broker.",
 )
 @click.option(
     "--zookeeper",
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
 @click.option(
     "--admin",
     metavar="HOST:PORT",
-    help="Where to serve the admin API, by which tests drive the brokers: odradek.admin.listener.",
+    help="The address of the admin API, which controls brokers in tests: odradek.admin.listener.",
 )
 @click.option("--broker-id", type=click.IntRange(0), help="The id of this broker: broker.id.")
 @click.option(

@@ -69,19 +69,20 @@ def list_users(door: Door, names: tuple[str, ...], as_json: bool) -> None:
 
 @users.command()
 @click.argument("name", metavar="USER")
-@_mechanism_option(f"How the user logs in; by default {DEFAULT_MECHANISM}")
+@_mechanism_option(f"The mechanism of the user's logins. Default: {DEFAULT_MECHANISM}")
 @click.option(
     "--iterations",
     type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
     default=ITERATIONS_MIN,
     show_default=True,
-    help="How often the password is hashed.",
+    help="The number of times that the password is hashed.",
 )
 @password_file_option
 @click.option(
     "--add-config",
     metavar="MECHANISM=[iterations=N,password=P]",
-    help="As for kafka-configs. The password is then visible to others, so prefer the above.",
+    help="The same as for kafka-configs. Other users of this machine can see the password, so "
+    "prefer the options above.",
 )
 @door_options
 def add(
