@@ -79,17 +79,20 @@ def _parse_principals(
 
 
 def _many(
-    *names: str, metavar: str, text: str, parse: Callable[..., Any] | None = None
+    *names: str,
+    metavar: str,
+    text: str,
+    default: str = "",
+    parse: Callable[..., Any] | None = None,
 ) -> Callable[..., Callable[..., None]]:
-    return click.option(
-        *names, metavar=metavar, multiple=True, callback=parse, help=f"{text}; may be repeated."
-    )
+    explained = f"{text}; may be repeated." + (f" Default: {default}." if default else "")
+    return click.option(*names, metavar=metavar, multiple=True, callback=parse, help=explained)
 
 
 def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name resources, passed as `resources` and `pattern_type`."""
 
-    @_many("--topic", "topics", metavar="TOPIC", text="A topic, or '*' for all topics")
+    @_many("--topic", "topics", metavar="TOPIC", text="A topic, or '*' for ACLs of all topics")
     @_many("--group", "groups", metavar="GROUP", text="A group")
     @click.option("--cluster", "whole_cluster", is_flag=True, help="The cluster itself.")
     @_many("--transactional-id", "transactional_ids", metavar="ID", text="A transactional id")
@@ -106,8 +109,9 @@ def _resource_options(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(_PATTERN_TYPES, case_sensitive=False),
         default="literal",
         show_default=True,
-        help="How resource names are read: as whole names or as prefixes. Only list and delete take"
-        " 'match', all ACLs that apply to these resources, and 'any', literal or prefixed.",
+        help="'literal': the resource has this name; 'prefixed': its name begins with it. Only for"
+        " list and delete, 'match': all ACLs that apply to the resource; 'any': literal and"
+        " prefixed ACLs of this name.",
     )
     @functools.wraps(command)
     def with_resources(whole_cluster: bool, pattern_type: str, **rest: Any) -> None:
@@ -146,19 +150,22 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
         "--allow-host",
         "allowed_hosts",
         metavar="ADDRESS",
-        text="The client's address for --allow-principal. Default: any address",
+        text="An address from which --allow-principal is allowed",
+        default="any address",
     )
     @_many(
         "--deny-host",
         "denied_hosts",
         metavar="ADDRESS",
-        text="The client's address for --deny-principal. Default: any address",
+        text="An address from which --deny-principal is denied",
+        default="any address",
     )
     @_many(
         "--operation",
         "operations",
         metavar="OPERATION",
-        text=f"One of {', '.join(OPERATIONS)}. Default: All",
+        text=f"One of {', '.join(OPERATIONS)}",
+        default="All",
         parse=_parse_operations,
     )
     @click.option(
@@ -175,7 +182,7 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--idempotent",
         is_flag=True,
-        help="With --producer: also IdempotentWrite on the cluster, which brokers before Kafka 3.0"
+        help="With --producer: also IdempotentWrite on the cluster, which brokers before Kafka 2.8"
         " require.",
     )
     @functools.wraps(command)

@@ -155,7 +155,7 @@ def delete(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
     multiple=True,
     required=True,
     callback=parse_topics,
-    help="The topic, or some of its partitions; may be repeated.",
+    help="A topic, or some of its partitions; may be repeated.",
 )
 @cluster_options
 def delete_offsets(

@@ -53,7 +53,7 @@ def _settings(
     metavar="NAME[:PARTITIONS][,…]",
     multiple=True,
     callback=_topics,
-    help="Topics that exist when the command starts; may be repeated.",
+    help="Topics to create before the command starts; may be repeated.",
 )
 @click.option(
     "--brokers",
@@ -70,19 +70,19 @@ def _settings(
     callback=_settings,
     help="A setting of the brokers; may be repeated.",
 )
-@click.option("--tls", is_flag=True, help="Require TLS of clients.")
+@click.option("--tls", is_flag=True, help="Require clients to use TLS.")
 @click.option(
     "--sasl",
     metavar="MECHANISM",
     type=click.Choice(MECHANISMS),
-    help=f"Require a login of clients, by one of {', '.join(MECHANISMS)}.",
+    help=f"Require clients to log in by this mechanism: {', '.join(MECHANISMS)}.",
 )
 @click.option(
     "--acl",
     "acls",
     metavar="ACL",
     multiple=True,
-    help="An ACL, such as 'User:alice read,write topic:orders'; may be repeated.",
+    help="An ACL, such as 'User:alice read,write topic:orders'; may be repeated. Needs --sasl.",
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context

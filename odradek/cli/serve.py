@@ -55,14 +55,15 @@ if TYPE_CHECKING:
 @click.option(
     "--secure",
     is_flag=True,
-    help="Require TLS and a password of all clients. The first start creates certificates, a "
-    "password and files for clients in the data directory, and prints their paths.",
+    help="Require TLS and a password of all clients. The first start creates certificates and the "
+    "user admin in the data directory. Every start writes files for clients there, and prints "
+    "their paths.",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1),
     default=1,
-    help="The number of brokers, which run in this process as one cluster. Their directories are "
+    help="The number of brokers in this process. Several are one cluster: their directories are "
     "DIR/broker-N; ids and ports count up from those of the first broker.",
 )
 @click.option(
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 @click.option(
     "--admin",
     metavar="HOST:PORT",
-    help="The address of the admin API, which controls brokers in tests: odradek.admin.listener.",
+    help="The address of the admin API, which lets tests control brokers: odradek.admin.listener.",
 )
 @click.option("--broker-id", type=click.IntRange(0), help="The id of this broker: broker.id.")
 @click.option(

@@ -38,7 +38,7 @@ def _mechanism_option(text: str) -> Callable[..., Callable[..., None]]:
         "mechanisms",
         type=click.Choice(list(MECHANISMS)),
         multiple=True,
-        help=f"{text}; may be repeated.",
+        help=text,
     )
 
 
@@ -69,7 +69,9 @@ def list_users(door: Door, names: tuple[str, ...], as_json: bool) -> None:
 
 @users.command()
 @click.argument("name", metavar="USER")
-@_mechanism_option(f"The mechanism of the user's logins. Default: {DEFAULT_MECHANISM}")
+@_mechanism_option(
+    f"The mechanism by which the user logs in; may be repeated. Default: {DEFAULT_MECHANISM}."
+)
 @click.option(
     "--iterations",
     type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
@@ -81,8 +83,8 @@ def list_users(door: Door, names: tuple[str, ...], as_json: bool) -> None:
 @click.option(
     "--add-config",
     metavar="MECHANISM=[iterations=N,password=P]",
-    help="The same as for kafka-configs. Other users of this machine can see the password, so "
-    "prefer the options above.",
+    help="The mechanism and the password, in the form of kafka-configs. Other users of this "
+    "machine can see this password, so prefer the options above.",
 )
 @door_options
 def add(
@@ -114,7 +116,7 @@ def add(
 
 @users.command()
 @click.argument("names", metavar="USER…", nargs=-1, required=True)
-@_mechanism_option("Only these credentials")
+@_mechanism_option("Only these credentials; may be repeated.")
 @click.option("--if-exists", is_flag=True, help="Accept users that do not exist.")
 @door_options
 def delete(

@@ -49,7 +49,7 @@ _ERRORS: Final[dict[int, type[AdminError]]] = {400: InvalidField, 404: NotFound,
 
 
 class AdminClient:
-    """A client; threads may share it. Four requests run at once, others wait."""
+    """A client; threads may share it. At most four requests run at once; others wait."""
 
     def __init__(self, url: str, *, token: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`url` is `http://HOST:PORT`."""
