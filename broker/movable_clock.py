@@ -168,29 +168,35 @@ class MovableClock(Clock):
         self._arm()
 
     def _call_due(self) -> int:
-        """Have the timers that are due called in the loop's next turn, in the order of time."""
+        """Call the timers that are due, in the order of time.
+
+        At once, not in the loop's next turn: a heartbeat that the loop reads in this turn must not
+        keep a member whose session has ended.
+        """
         now_ms, loop = self.timer_ms(), asyncio.get_running_loop()
         due = sorted((t for t in self._timers if t.at_ms <= now_ms), key=lambda t: t.at_ms)
         for timer in due:
+            if timer not in self._timers:  # another one has cancelled it
+                continue
             del self._timers[timer]
-            timer.calling = loop.call_soon(timer.callback)
+            try:
+                timer.callback()
+            except Exception as error:  # noqa: BLE001 - as the loop, which calls the others, too
+                message = f"a timer failed: {timer.callback!r}"
+                loop.call_exception_handler({"message": message, "exception": error})
         return len(due)
 
 
 class _Timer:
     """A timer of a movable clock."""
 
-    __slots__ = ("_clock", "at_ms", "callback", "calling")
+    __slots__ = ("_clock", "at_ms", "callback")
 
     def __init__(self, clock: MovableClock, at_ms: int, callback: Callable[[], None]) -> None:
         self._clock = clock
         self.at_ms = at_ms
         self.callback = callback
-        self.calling: asyncio.Handle | None = None
-        """Set once it is due."""
 
     def cancel(self) -> None:
         """Do not call; may be repeated, also after the call."""
-        if self.calling is not None:
-            self.calling.cancel()
         self._clock.forget(self)

@@ -57,6 +57,16 @@ async def test_due_timers_are_called_in_the_order_of_time_before_advance_returns
 
 
 @on_clock
+async def test_due_timers_come_before_what_the_loop_has_read_already(clock: MovableClock) -> None:
+    """A heartbeat, for example: the member's session has ended before it."""
+    happened: list[str] = []
+    clock.call_at(clock.timer_ms() + 1000, lambda: happened.append("session ended"))
+    asyncio.get_running_loop().call_soon(lambda: happened.append("heartbeat"))
+    await clock.advance(MINUTE_MS)
+    assert happened == ["session ended", "heartbeat"]
+
+
+@on_clock
 async def test_a_timer_that_a_timer_sets_counts_from_the_new_time(clock: MovableClock) -> None:
     called: list[str] = []
 

@@ -3,17 +3,21 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k00_produce import ProduceResponse
 from odradek.protocol.messages.k01_fetch import FetchResponse
 from odradek.protocol.messages.k03_metadata import MetadataResponse
+from odradek.protocol.messages.k10_find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.k12_heartbeat import HeartbeatRequest
 from odradek.protocol.messages.k49_alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -22,7 +26,9 @@ from odradek.protocol.messages.k49_alter_client_quotas import (
 )
 from odradek.testing import Broker
 from odradek.testing.clock import Clock
+from tests.broker.group_requests import join, sync
 from tests.broker.requests import metadata
+from tests.support.awaiting import until as until_true
 from tests.support.client import Client
 from tests.support.messages import batch_of, fetch_request, produce_request
 from tests.support.waiting import until
@@ -119,6 +125,43 @@ def test_live_members_expire_too_and_join_again(broker: Broker, clock: Clock) ->
         clock.advance("46s")
         until(lambda: member.polled() is not None and member.lost == [{0, 1}])
         until(lambda: member.polled() == {0, 1})
+
+
+def test_no_heartbeat_saves_a_member_whose_session_has_ended(broker: Broker, clock: Clock) -> None:
+    """However many arrive at the moment when the clock is moved."""
+
+    async def last_code(group: str) -> ErrorCode:
+        async with AsyncExitStack() as stack:
+            joining, *beating = [
+                await stack.enter_async_context(await Client.connect(broker.port))
+                for _ in range(11)
+            ]
+            await until_true(partial(is_coordinated, joining, group))
+            member_id = (await joining.ask(join(group), 5)).member_id
+            generation = (await joining.ask(join(group, member_id), 5)).generation_id
+            await joining.ask(sync(group, generation, member_id, {member_id: b"all"}), 3)
+            heartbeat = HeartbeatRequest(
+                group_id=group, generation_id=generation, member_id=member_id
+            )
+            codes = [asyncio.create_task(refused(client, heartbeat)) for client in beating]
+            await asyncio.to_thread(clock.advance, "1h")
+            async with asyncio.timeout(30):
+                return (await asyncio.gather(*codes))[0]
+
+    async def refused(client: Client, heartbeat: HeartbeatRequest) -> ErrorCode:
+        while not (code := (await client.ask(heartbeat, 3)).error_code):
+            pass
+        return ErrorCode(code)
+
+    async def main() -> None:
+        for group in ("beating", "beating too", "still beating", "beating at last"):
+            assert await last_code(group) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    asyncio.run(main())
+
+
+async def is_coordinated(client: Client, group: str) -> bool:
+    return bool((await client.ask(FindCoordinatorRequest(key=group), 3)).error_code == 0)
 
 
 def test_an_aiokafka_member_joins_again_when_its_session_expires(
