@@ -161,7 +161,7 @@ class Config(ChangingConfig):
     def share_process(self, password: str) -> None:
         """Use a private listener between brokers, as several brokers share this process.
 
-        `password`, which only they know, guards it if the listeners for clients are guarded.
+        `password`, which only they know, guards it.
         """
         self.private_endpoints = (PRIVATE,)
         self._private_password = password

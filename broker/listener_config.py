@@ -70,11 +70,7 @@ class ListenerConfig(BrokerSettings):
         )
         if self.private_endpoints:
             self.broker_listeners = BrokerListeners(PRIVATE.name, None)
-            if self._is_guarded:
-                self.security_protocols = {
-                    **self.security_protocols,
-                    PRIVATE.name: "SASL_PLAINTEXT",
-                }
+            self.security_protocols = {**self.security_protocols, PRIVATE.name: "SASL_PLAINTEXT"}
 
     def limit_of_listener(self, listener_name: str, name: str) -> int:
         """The limit of connections of one listener, by the name of the broker's limit."""
@@ -87,12 +83,6 @@ class ListenerConfig(BrokerSettings):
         """Listeners for brokers, separate from those for clients."""
         count = len(self.listener_endpoints) + len(self.private_endpoints)
         return self.broker_listeners.names if count > 1 else frozenset()
-
-    @property
-    def _is_guarded(self) -> bool:
-        """Whether clients need more than a connection to do everything."""
-        protocols = {self.security_protocols[end.name] for end in self.listener_endpoints}
-        return protocols != {"PLAINTEXT"} or bool(self.authorizer_class_name)
 
     def listener_tls(self, listener_name: str) -> ListenerTls | None:
         """The settings of TLS of a listener; None if it does not use TLS."""

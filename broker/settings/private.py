@@ -1,8 +1,9 @@
 """The login between brokers of one process, which no user has to set.
 
 Their private listener is on loopback, where other users of the machine could connect and be taken
-for a broker. If the listeners for clients are guarded, it is guarded by a password that only this
-process knows.
+for a broker. So could a controller of another cluster by mistake: it goes on sending requests to a
+port of a broker that was killed, and that port may be this listener's by now. A password that only
+these brokers know guards it.
 """
 
 from typing import Final

@@ -11,6 +11,7 @@ from odradek.broker.config import Config, ConfigError, load_config
 from odradek.broker.handlers import APIS, Api, Need
 from odradek.broker.local_cluster import LocalCluster
 from odradek.broker.net.endpoints import PRIVATE
+from odradek.broker.peers.peer import Peer, PeerFailed
 from odradek.broker.runtime import Runtime
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.k04_leader_and_isr import LeaderAndIsrRequest
@@ -175,6 +176,31 @@ def test_brokers_of_one_process_speak_where_no_client_is_told_of(tmp_path: Path)
             for broker in cluster.brokers.values():
                 assert [end.port for end in broker.listening] == [broker.port]
                 assert PRIVATE.name not in str(broker.config.describe_broker())
+        finally:
+            await cluster.stop()
+            cluster._runtime.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_brokers_of_one_process_hear_no_stranger(tmp_path: Path) -> None:
+    """Not even where clients need no login: a controller of another cluster goes on sending to the
+    port of a broker that was killed, which may be a port of this cluster by now."""
+
+    async def main() -> None:
+        cluster = load(tmp_path)
+        try:
+            await cluster.start()
+            for broker_id, broker in cluster.brokers.items():
+                known = broker.node.metadata.brokers[broker_id].endpoints[PRIVATE.name]
+                for request, version in HOSTILE:
+                    stranger = Peer(HOST, known.port, client_id="7", timeout_ms=10_000)
+                    with pytest.raises(PeerFailed, match="hung up"):
+                        await stranger.ask(request, version)
+                    stranger.close()
+            async with await Client.connect(cluster.brokers[0].port) as client:
+                assert len((await client.ask(metadata("r"), 12)).brokers) == 2
         finally:
             await cluster.stop()
             cluster._runtime.close()

@@ -96,12 +96,14 @@ def _set_exception(future: "asyncio.Future[T]", error: Exception) -> None:
 def sim_runtime(loop: SimLoop, node: Node, clock: SimClock, files: FileSystem) -> Runtime:
     """The runtime of a broker on `node`."""
     offload = SimOffload(loop, node, threads_max=OFFLOAD_THREADS_MAX)
+    drawn = random.Random(loop.random.random())
     return Runtime(
         clock=clock,
         offload=offload,
         jobs=InlineJobs(files, offload),
-        random=random.Random(loop.random.random()),
+        random=drawn,
         files=files,
         store_offload=SimOffload(loop, node, threads_max=1),
         write_offload=SimOffload(loop, node, threads_max=WRITE_THREADS_MAX),
+        random_bits=drawn.getrandbits,  # brokers send passwords that are drawn here
     )

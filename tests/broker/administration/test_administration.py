@@ -96,7 +96,7 @@ async def running(directory: Path, racks: str = "", **settings: str) -> AsyncIte
                 "listeners": "PLAINTEXT://127.0.0.1:0",
             }
             config = load_config(overrides={**given, **own})
-            brokers.append(RunningBroker(config, runtime, store=store))
+            brokers.append(RunningBroker(config, runtime, store=store, process_password="theirs"))
             await brokers[-1].start()
         cluster = Cluster(store, brokers)
         cluster.clients = [await broker.client() for broker in brokers]
