@@ -244,7 +244,7 @@ def test_nobody_registers_where_a_kraft_controller_leads(tmp_path: Path, is_rene
         config = load_config(
             overrides={"listeners": f"PLAINTEXT://{HOST}:0", "log.dirs": str(tmp_path / "data")}
         )
-        broker = Broker(config, runtime, store=store)
+        broker = Broker(config, runtime, store=store, process_password="its own")
         try:
             if is_renewed:
                 await broker.start()
@@ -284,7 +284,8 @@ def test_an_authorizer_that_comes_while_the_broker_runs(tmp_path: Path) -> None:
             "log.dirs": str(tmp_path / "data"),
             "zookeeper.connect": "instead.of.one:2181",
         }
-        broker = Broker(load_config(overrides=settings), runtime, store=store)
+        config = load_config(overrides=settings)
+        broker = Broker(config, runtime, store=store, process_password="its own")
         try:
             await broker.start()
             await other.create("/kafka-acl")
