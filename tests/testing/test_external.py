@@ -90,7 +90,7 @@ def exercise(broker: ExternalBroker) -> None:
         transactional.produce("ext", end.__name__.encode(), partition=1 - place.partition)
         transactional.flush(30)
         end()
-    seen = broker.records("ext", isolation="read_committed")
+    seen = broker.wait_for_records("ext", 4, isolation="read_committed")
     assert {record.value for record in seen} == {b"one", None, b"two", b"commit_transaction"}
     assert len(broker.records("ext")) == 5
 
