@@ -13,6 +13,8 @@ from .runtime import Clock, Moves
 
 AHEAD_MS_MAX: Final = 100 * 365 * 86_400_000
 ROUNDS_WITHIN_S: Final = 30
+AT_ONCE_MAX: Final = 10_000
+"""How often timers are called before the loop may do something else."""
 
 
 class RoundsLast(Exception):
@@ -75,7 +77,7 @@ class MovableClock(Clock):
         self._wall_ahead_ms += by_ms
         for move in list(self.moves):
             move(by_ms)
-        while self._call_due():  # noqa: ASYNC110 - each turn of the loop may set further ones
+        while self._call_all_due():  # noqa: ASYNC110 - each turn of the loop may set further ones
             await asyncio.sleep(0)
         self._arm()
         await asyncio.sleep(0)  # for those whose sleep has ended
@@ -164,15 +166,26 @@ class MovableClock(Clock):
 
     def _on_time(self) -> None:
         self._handle = None
-        self._call_due()
-        self._arm()
+        try:
+            self._call_due()
+        finally:
+            self._arm()
+
+    def _call_all_due(self) -> bool:
+        """Call timers until none is due; False: none was.
+
+        The loop does nothing else meanwhile: a heartbeat that it has read must not keep a member
+        whose session has ended. Alarms for many members ring in several calls.
+        """
+        has_called = False
+        for _ in range(AT_ONCE_MAX):
+            if not self._call_due():
+                break
+            has_called = True
+        return has_called
 
     def _call_due(self) -> int:
-        """Call the timers that are due, in the order of time.
-
-        At once, not in the loop's next turn: a heartbeat that the loop reads in this turn must not
-        keep a member whose session has ended.
-        """
+        """Call the timers that are due, in the order of time."""
         now_ms, loop = self.timer_ms(), asyncio.get_running_loop()
         due = sorted((t for t in self._timers if t.at_ms <= now_ms), key=lambda t: t.at_ms)
         for timer in due:
@@ -181,7 +194,9 @@ class MovableClock(Clock):
             del self._timers[timer]
             try:
                 timer.callback()
-            except Exception as error:  # noqa: BLE001 - as the loop, which calls the others, too
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - as the loop, which calls the others, too
                 message = f"a timer failed: {timer.callback!r}"
                 loop.call_exception_handler({"message": message, "exception": error})
         return len(due)

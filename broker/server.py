@@ -108,6 +108,7 @@ class Broker:
     ) -> None:
         self.config = copy(config)  # some settings may change while the broker runs
         if store is not None:
+            assert process_password, "brokers that share a store log in to each other"
             self.config.share_process(process_password)
         self.broker_id: int = config.broker_id  # -1 may be replaced by another id at start
         self.data_dir: str = config.data_dir

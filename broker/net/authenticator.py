@@ -30,6 +30,7 @@ from ..handlers import Api
 from ..sasl.login import Due, Login, LoginFailed, Offer, Session
 from .call import Call, CloseConnection, Principal
 from .dispatcher import Dispatcher
+from .endpoints import PRIVATE
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE_KEY: Final = 17
 AUTHENTICATE_KEY: Final = 36
+PRIVATE_TIMEOUT_S: Final = 600.0
+"""Of a login of a broker of the same process: a test may slow, cut or pause them for long."""
 _HANDSHAKE_START: Final = HANDSHAKE_KEY.to_bytes(2, "big")
 _ALLOWED: Final = {
     Due.VERSIONS_OR_HANDSHAKE: (API_VERSIONS_KEY, HANDSHAKE_KEY),
@@ -80,8 +83,13 @@ class Authenticator:
     def _begin(self, login: Login) -> None:
         self._login = login
         self._connection.frames.frame_bytes_max = self._offer.receive_bytes_max
-        timeout_s = self._connections.login_timeout_ms / 1000
-        self._timer = asyncio.get_running_loop().call_later(timeout_s, self._on_timeout)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._on_timeout)
+
+    @property
+    def _timeout_s(self) -> float:
+        if self._connection.listener_name == PRIVATE.name:
+            return PRIVATE_TIMEOUT_S
+        return self._connections.login_timeout_ms / 1000
 
     @property
     def is_held(self) -> bool:
@@ -192,7 +200,7 @@ class Authenticator:
         self._timer = asyncio.get_running_loop().call_later(delay_s, end)
 
     def _on_timeout(self) -> None:
-        self._log(f"no login within {self._connections.login_timeout_ms} ms")
+        self._log(f"no login within {self._timeout_s * 1000:.0f} ms")
         self._connection.close("")
 
     def _log(self, reason: str) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker import movable_clock
+from odradek.broker.coordinators.alarms import TURN_KEYS_MAX, Alarms
 from odradek.broker.movable_clock import MovableClock, RoundsLast
 from tests.sim.loop import SimLoop, simulate
 from tests.sim.runtime import WALL_MS_START, SimClock
@@ -64,6 +65,17 @@ async def test_due_timers_come_before_what_the_loop_has_read_already(clock: Mova
     asyncio.get_running_loop().call_soon(lambda: happened.append("heartbeat"))
     await clock.advance(MINUTE_MS)
     assert happened == ["session ended", "heartbeat"]
+
+
+@on_clock
+async def test_alarms_of_many_come_before_it_too(clock: MovableClock) -> None:
+    happened: list[object] = []
+    alarms = Alarms[int](clock, happened.append)
+    for member in range(5 * TURN_KEYS_MAX):
+        alarms.set(member, clock.timer_ms() + 1000)
+    asyncio.get_running_loop().call_soon(lambda: happened.append("heartbeat"))
+    await clock.advance(MINUTE_MS)
+    assert happened == [*range(5 * TURN_KEYS_MAX), "heartbeat"]
 
 
 @on_clock

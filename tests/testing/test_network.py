@@ -35,8 +35,8 @@ def inside() -> Iterator[Broker]:
 @pytest.fixture(autouse=True)
 def healed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    name = "three" if "three" in request.fixturenames else "inside"
-    request.getfixturevalue(name).network.heal()
+    for name in {"three", "inside"}.intersection(request.fixturenames):
+        request.getfixturevalue(name).network.heal()
 
 
 def isr(broker: Broker, topic: str) -> list[int]:
@@ -108,6 +108,15 @@ def test_a_slow_link_is_as_slow_as_it_is_said_to_be(inside: Broker) -> None:
     assert (shown["broker"], shown["delay_s"], shown["bytes_per_s"]) == (other, 0, 300_000)
     inside.network.heal()
     assert inside.network.state == {"splits": [], "slow": []}
+
+
+def test_a_link_may_be_slower_than_the_login_of_a_client() -> None:
+    """Brokers log in to each other, too."""
+    settings = {"odradek.authentication.timeout.ms": 50}
+    with Broker(brokers=2, settings=settings, in_process=True) as broker:
+        broker.network.slow(1, delay="100ms")
+        broker.topics.create("slow", replication_factor=2)
+        assert broker.produce("slow", b"v").offset == 0
 
 
 def test_a_leader_that_is_isolated_is_replaced_and_loses_nothing_acknowledged(
