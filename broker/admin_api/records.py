@@ -1,11 +1,12 @@
 """Records: reading what is in a topic, and writing some into it.  For tests, not for loads."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.primitives import INT32_MAX, INT64_MAX, Buffer
 from odradek.protocol.records import build_batch
 from odradek.protocol.records.record import Record
@@ -24,6 +25,8 @@ from .views import record_in
 
 PRODUCE_VERSION: Final = 11
 ACKS_ALL: Final = -1
+LED_WITHIN_S: Final = 5.0
+POLL_S: Final = 0.02
 RECORDS_MAX: Final = 10_000
 HEADERS_MAX: Final = 100
 ANSWER_BYTES_MAX: Final = 4 << 20
@@ -160,7 +163,11 @@ def _read(partition: Partition, offset: int, limit: Limit, *, is_committed: bool
 
 
 async def _append(controls: Controls, topic: str, partition: int, records: Sequence[Record]) -> int:
-    """Append a batch; returns the offset of its first record.  Raises: Problem."""
+    """Append a batch; returns the offset of its first record.
+
+    A broker that has just started knows who leads before it has its own roles: it is asked again,
+    as by a producer.  Raises: Problem.
+    """
     from odradek.protocol.messages.k00_produce import (
         PartitionProduceData,
         ProduceRequest,
@@ -179,9 +186,17 @@ async def _append(controls: Controls, topic: str, partition: int, records: Seque
             )
         ],
     )
-    node = leader_node(controls, topic, partition)
-    answer: Any = await ask_self(node, request, PRODUCE_VERSION)
-    result = answer.responses[0].partition_responses[0]
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + LED_WITHIN_S
+    while True:
+        node = leader_node(controls, topic, partition)
+        answer: Any = await ask_self(node, request, PRODUCE_VERSION)
+        result = answer.responses[0].partition_responses[0]
+        is_refused = result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # With an offset it was appended: it may still be committed, and would be there twice.
+        if not is_refused or result.base_offset >= 0 or loop.time() > until_s:
+            break
+        await asyncio.sleep(POLL_S)
     check(result.error_code, result.error_message, f"{topic}-{partition}")
     return int(result.base_offset)
 

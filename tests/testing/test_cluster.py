@@ -94,6 +94,15 @@ def test_all_stop_and_start_again_on_their_ports(tmp_path: Path) -> None:
         Broker(data_dir=tmp_path).start()
 
 
+def test_a_record_is_written_as_soon_as_all_have_started_again() -> None:
+    """Brokers know who leads before they lead."""
+    with Broker(brokers=3, in_process=True) as cluster:
+        cluster.topics.create("again", replication_factor=3)
+        for offset in range(4):
+            cluster.restart()
+            assert cluster.produce("again", b"v").offset == offset
+
+
 def test_several_brokers_refuse_the_directory_of_one(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path):
         pass
